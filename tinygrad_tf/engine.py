@@ -1,0 +1,525 @@
+"""The engine: what an operation records on the way forward, and the walk that sends gradients back.
+
+A Tensor points at the Node that made it. A Node points at the Nodes of its inputs (its edges), never at their arrays; what
+a gradient rule needs of the forward pass is saved by name, and only if that rule will run:
+
+    @primitive(a=lambda g, b: g * b, b=lambda g, a: g * a)     # the gradient of a needs b, and that of b needs a
+    def mul(a, b):
+        return a * b                                           # forward, on plain NumPy arrays
+
+Every rule serves two purposes. In an ordinary backward pass it is run on NumPy arrays. With `create_graph` it is run on
+Tensors, so that it is recorded itself and derivatives of any order come for free.
+
+The walk takes the youngest Node first. A Node is younger than its inputs, so every gradient is complete when its Node is
+reached: there is no sort and no recursion. Broadcasting and casts are undone here, in one place, for all operations.
+
+One clock counts the Nodes recorded and the in-place changes made. A saved array whose memory was written to after its
+Node was recorded is noticed when a rule asks for it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+clock = itertools.count(1)
+new_object = object.__new__
+writing_gradients = threading.Lock()
+
+
+class Mode(threading.local):
+    """What each thread has switched on: recording for gradients, and fused operations by their references."""
+
+    grad = True
+    reference = False
+
+
+mode = Mode()
+
+
+@contextmanager
+def use_reference(on: bool = True) -> Iterator[None]:
+    """Run every fused operation by its plain reference instead of its kernels (to read, to step through, to compare)."""
+    before, mode.reference = mode.reference, on
+    try:
+        yield
+    finally:
+        mode.reference = before
+
+
+class Storage:
+    """The memory behind a tensor and its views: the time at which it was last written to."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        self.changed = 0
+
+
+class Node:
+    """One recorded operation, or (without an operation) a leaf.
+
+    edges: the Nodes of the inputs, None where no gradient is wanted; shapes and dtypes are those of the inputs.
+    saved: (name, array, storage, edge) of what the rules need; None once it was released.
+    owner: a weak reference to the tensor whose `.grad` is written: a leaf, or one that asked to retain it.
+    """
+
+    __slots__ = ("__weakref__", "age", "dtypes", "edges", "hooks", "operation", "options", "owner", "saved", "shapes")
+
+    def __init__(self, operation: Any, edges: Sequence[Node | None], arrays: Sequence[Any], options: dict[str, Any]):
+        self.operation, self.edges, self.options = operation, edges, options
+        self.shapes = [() if e is None else a.shape for a, e in zip(arrays, edges, strict=False)]
+        self.dtypes = [None if e is None else a.dtype for a, e in zip(arrays, edges, strict=False)]
+        self.saved: list[tuple[str, Any, Storage | None, Node | None]] | None = None
+        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+        self.owner: weakref.ref[Tensor] | None = None
+        self.age = next(clock)
+
+    @property
+    def name(self) -> str:
+        return self.operation.name if self.operation is not None else "leaf"
+
+
+class Tensor:
+    """The bare tensor: an array, the Node that made it, its gradient. tensor.py gives it operators and methods.
+
+    view_of: None, or the tensor whose memory this one shares, with the operations that lead from there to here.
+    """
+
+    __slots__ = ("__weakref__", "array", "grad", "node", "storage", "view_of")
+    array: np.ndarray
+    node: Node | None
+    grad: Any
+    storage: Storage
+    view_of: View | None
+
+    def __init_subclass__(cls, results: bool = False) -> None:
+        """`class Tensor(engine.Tensor, results=True)` is the class that all operations return."""
+        global tensor_class
+        if results:
+            tensor_class = cls
+
+
+View = tuple[Tensor, tuple[tuple[Any, dict[str, Any]], ...]]
+tensor_class: type[Tensor] = Tensor
+
+
+def make(array: np.ndarray, node: Node | None = None, storage: Storage | None = None, view_of: View | None = None) -> Any:
+    """A tensor of the user's class around an array, with no checks."""
+    t = new_object(tensor_class)
+    t.array, t.node, t.grad, t.storage, t.view_of = array, node, None, storage or Storage(), view_of
+    return t
+
+
+def leaf(t: Tensor) -> None:
+    """Make `t` a leaf that gathers a gradient."""
+    if t.array.dtype.kind not in "fV":  # V: the bfloat16 of ml_dtypes
+        raise RuntimeError(f"only tensors of floating point dtype can require gradients, got {t.array.dtype}")
+    t.node, t.view_of = Node(None, (), (), {}), None
+    t.node.owner = weakref.ref(t)
+
+
+def current_node(t: Tensor) -> Node | None:
+    """The Node of `t`; a view whose base was written to since it was taken is taken again from the base."""
+    if t.view_of is None or (made := t.view_of[0].node) is None:
+        return t.node
+    if made.operation is not None if t.node is None else t.storage.changed > t.node.age:
+        again, operations = t.view_of
+        before = mode.grad
+        mode.grad = True
+        try:
+            for operation, options in operations:
+                again = operation(again, **options)
+        finally:
+            mode.grad = before
+        assert again.node is not None
+        if t.node is not None:
+            again.node.owner = t.node.owner
+        t.node = again.node
+    return t.node
+
+
+# --- Operations -------------------------------------------------------------------------------------------------------
+
+
+class Operation:
+    """What primitive and fused operations share: unpacking the inputs, running the forward, recording a Node."""
+
+    gives_new_arrays = False  # whether gradients come in arrays that nobody else holds
+    view = False
+
+    def __init__(self, forward: Callable[..., Any]):
+        self.forward = forward
+        self.name = forward.__name__.strip("_")
+        self.__name__, self.__doc__, self.__wrapped__ = self.name, forward.__doc__, forward
+        self.variadic = False
+        self.inputs: list[str] = []
+        for p in inspect.signature(forward).parameters.values():
+            self.variadic |= p.kind is p.VAR_POSITIONAL
+            if p.kind is not p.KEYWORD_ONLY:
+                self.inputs.append(p.name)
+
+    def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
+        """Arrays and Nodes of the inputs, a bit for each input that wants a gradient, and whether any is a Tensor."""
+        arrays: list[Any] = []
+        edges: list[Node | None] = []
+        wanted, boxed = 0, False
+        for x in inputs:
+            if isinstance(x, Tensor):
+                boxed = True
+                node = x.node if x.view_of is None else current_node(x)
+                if node is not None:
+                    wanted |= 1 << len(edges)
+                arrays.append(x.array)
+                edges.append(node)
+            else:
+                arrays.append(x)
+                edges.append(None)
+        return arrays, edges, wanted, boxed
+
+    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        """The gradient of every input, from the gradient of the output."""
+        raise NotImplementedError
+
+    def load(self, node: Node, create_graph: bool, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """What was saved, by name: arrays, or Tensors that still have their graph. Changed memory is an error."""
+        if node.saved is None:
+            raise RuntimeError(
+                f"the graph of {self.name} was released by an earlier backward; pass retain_graph=True to that one"
+            )
+        values = dict(node.options)
+        for name, array, storage, edge in node.saved:
+            if names is not None and name not in names:
+                continue
+            if storage is not None and storage.changed > node.age:
+                raise RuntimeError(
+                    f"{name!r} of shape {array.shape}, needed for the gradient of {self.name}, was changed in place "
+                    "after it was used; use the out-of-place operation, or change a copy (.clone())"
+                )
+            if create_graph and storage is not None:
+                array = make(array, node if name == "result" else edge, storage)
+            values[name] = array
+        return values
+
+
+class Primitive(Operation):
+    """A forward on arrays, and for each differentiable input a rule made of operations.
+
+    A rule takes the output's gradient and, by name, what else it needs: inputs, `result`, options, `shapes` (of all
+    inputs) or, where the number of inputs varies, `position` (which of them).
+    """
+
+    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], view: bool, prepare: Any):
+        super().__init__(forward)
+        self.rules = [rules.get(name) for name in self.inputs]
+        self.needs = [tuple(inspect.signature(r).parameters)[1:] if r else () for r in self.rules]
+        self.view, self.prepare = view, prepare
+        self.plans: dict[int, tuple[list[int], bool]] = {}
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        arrays, edges, wanted, boxed = self.unpack(inputs)
+        if self.prepare is not None:
+            arrays = self.prepare(self.name, arrays)
+        value = self.forward(*arrays, **options)
+        if not boxed:
+            return value
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        storage, view_of = Storage(), None
+        if self.view and np.may_share_memory(value, arrays[0]):
+            storage = inputs[0].storage
+            if mode.grad:
+                base, path = inputs[0].view_of or (inputs[0], ())
+                view_of = base, (*path, (self, options))
+        if not (wanted and mode.grad):
+            return make(value, None, storage, view_of)
+        node = Node(self, edges, arrays, options)
+        key = 0 if self.variadic else wanted
+        keep, keep_result = self.plans.get(key) or self.plan(key)
+        saved: list[tuple[str, Any, Storage | None, Node | None]] = []
+        for i in keep:
+            x = inputs[i]
+            tensor = isinstance(x, Tensor)
+            saved.append((self.inputs[i], x.array if tensor else x, x.storage if tensor else None, edges[i]))
+        if keep_result:
+            saved.append(("result", value, storage, None))
+        node.saved = saved
+        return make(value, node, storage, view_of)
+
+    def plan(self, wanted: int) -> tuple[list[int], bool]:
+        """Which inputs to save, and whether the result, when these inputs want a gradient."""
+        names = {n for i, need in enumerate(self.needs) if self.variadic or wanted >> i & 1 for n in need}
+        self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names
+        return self.plans[wanted]
+
+    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        values = self.load(node, create_graph)
+        values["shapes"] = node.shapes
+        parts: list[Any] = []
+        for i, edge in enumerate(node.edges):
+            which = 0 if self.variadic else i
+            rule = self.rules[which]
+            if edge is None or rule is None:
+                parts.append(None)
+            else:
+                values["position"] = i
+                parts.append(rule(g, *[values[n] for n in self.needs[which]]))
+        return parts
+
+
+def primitive(*, view: bool = False, prepare: Any = None, **rules: Callable[..., Any]) -> Callable[..., Primitive]:
+    """Turn a forward on arrays into a differentiable operation, with one rule for each input that has a gradient.
+
+    view: the result may share memory with the first input. prepare: called with the name and the arrays before forward.
+    """
+    return lambda forward: Primitive(forward, rules, view, prepare)
+
+
+class Fused(Operation):
+    """Fast twin of `reference`: kernels for values and first derivatives; above that the reference is differentiated.
+
+    forward(*arrays, **options) -> (value, kept), where `kept` is whatever the backward kernel wants to see again.
+    backward(g, wanted, kept, ...) -> one gradient an input, None where `wanted` is False; it names the inputs and options
+    that it reads, and may name `result`.
+    """
+
+    gives_new_arrays = True
+
+    def __init__(self, forward: Callable[..., Any], reference: Callable[..., Any], backward: Callable[..., Any]):
+        super().__init__(forward)
+        self.reference, self.backward = reference, backward
+        self.reads = tuple(inspect.signature(backward).parameters)[3:]
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        if mode.reference:
+            return self.reference(*inputs, **options)
+        arrays, edges, wanted, boxed = self.unpack(inputs)
+        value, kept = self.forward(*arrays, **options)
+        if not boxed:
+            return value
+        if not (mode.grad and wanted):
+            return make(value)
+        node, storage = Node(self, edges, arrays, options), Storage()
+        node.saved = [("kept", kept, None, None)]
+        for name, x, edge in zip(self.inputs, inputs, edges, strict=False):
+            tensor = isinstance(x, Tensor)
+            node.saved.append((name, x.array if tensor else x, x.storage if tensor else None, edge))
+        if "result" in self.reads:
+            node.saved.append(("result", value, storage, None))
+        return make(value, node, storage)
+
+    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        if not create_graph:
+            values = self.load(node, False, ("kept", *self.reads))
+            wanted = [edge is not None for edge in node.edges]
+            return self.backward(g, wanted, values["kept"], *[values[n] for n in self.reads])
+        values = self.load(node, True, self.inputs)
+        inputs = [values[n] for n in self.inputs]
+        twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, node.edges, strict=True)]
+        out = self.reference(*twins, **node.options)
+        wanted_nodes = [t.node for t, edge in zip(twins, node.edges, strict=True) if edge is not None]
+        found = walk([(out, g)], True, True, wanted_nodes)
+        return [found.get(t.node) if edge is not None else None for t, edge in zip(twins, node.edges, strict=True)]
+
+
+def fused(*, reference: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Fused]:
+    """Turn a forward kernel into a differentiable operation with a backward kernel and a plain reference."""
+    return lambda forward: Fused(forward, reference, backward)
+
+
+# --- The operations that the walk itself needs ------------------------------------------------------------------------
+
+
+@primitive(view=True, x=lambda g: g)
+def expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    return np.broadcast_to(x, shape)
+
+
+@primitive(g=lambda h, shapes: expand(h, shape=shapes[0]))
+def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    extra = g.ndim - len(shape)
+    axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
+    return g.sum(axis=axes, keepdims=True).reshape(shape)
+
+
+@primitive(x=lambda g: g)
+def cast(x: np.ndarray, *, dtype: Any) -> np.ndarray:
+    return x.astype(dtype)
+
+
+@primitive(x=lambda g: g)
+def alias(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+class Region:
+    """A gradient that is zero outside `index`: it is added into one buffer, so that slices build no full arrays."""
+
+    __slots__ = ("index", "repeats", "value")
+
+    def __init__(self, index: Any, value: np.ndarray, repeats: bool):
+        self.index, self.value, self.repeats = index, value, repeats
+
+    def add_to(self, total: np.ndarray) -> None:
+        if self.repeats:  # the same element may be meant several times
+            np.add.at(total, self.index, self.value)
+        else:
+            total[self.index] += self.value
+
+
+# --- The walk ---------------------------------------------------------------------------------------------------------
+
+
+def walk(roots: Sequence[tuple[Tensor, Any]], keep: bool, create_graph: bool, wanted: Iterable[Node | None] | None = None) -> dict[Node, Any]:
+    """Send the roots' gradients back; return {node: Tensor} for the wanted Nodes, or for all that have an owner.
+
+    keep: leave what the rules saved in place, so that the graph can be walked again.
+    """
+    targets = None if wanted is None else {n for n in wanted if n is not None}
+    oldest = 0 if targets is None else min((n.age for n in targets), default=0)
+    pending: dict[Node, Any] = {}
+    owned: set[Node] = set()  # whose pending gradient is an array that nobody else holds
+    found: dict[Node, Any] = {}
+    queue: list[tuple[int, Node]] = []
+
+    def send(edge: Node, part: Any, shape: tuple[int, ...], dtype: Any, fresh: bool) -> None:
+        if type(part) is Region:
+            region, part = part, np.zeros(shape, dtype) if edge not in owned else pending[edge]
+            region.add_to(part)
+            if edge in owned:
+                return
+            fresh = True
+        elif not create_graph and type(part) is not np.ndarray:
+            part = np.asarray(part)
+        if part.shape != shape:
+            part = sum_to(part, shape=shape)
+        if part.dtype != dtype:
+            part, fresh = cast(part, dtype=dtype), True
+        if edge not in pending:
+            pending[edge] = part
+            heapq.heappush(queue, (-edge.age, edge))
+            if fresh:
+                owned.add(edge)
+        elif edge in owned and not create_graph:
+            np.add(pending[edge], part, out=pending[edge])
+        else:
+            pending[edge] = pending[edge] + part
+            owned.add(edge)
+
+    before, mode.grad = mode.grad, create_graph
+    quiet = np.errstate(all="ignore")  # infinities in gradients are values, not warnings
+    quiet.__enter__()
+    try:
+        for root, g in roots:
+            node = current_node(root)
+            assert node is not None
+            send(node, g if create_graph else g.array, root.array.shape, root.array.dtype, False)
+        while queue:
+            node = heapq.heappop(queue)[1]
+            g = pending.pop(node)
+            if node.hooks:
+                g = run_hooks(node, g if create_graph else make(g), create_graph)
+                owned.discard(node)
+            if node in targets if targets is not None else node.owner is not None:
+                if create_graph:
+                    found[node] = g
+                else:
+                    found[node] = make(g if node in owned and node.operation is None else g.copy())
+            owned.discard(node)
+            if node.operation is None:
+                continue
+            parts = node.operation.pull(node, g, create_graph)
+            fresh = node.operation.gives_new_arrays
+            for edge, part, shape, dtype in zip(node.edges, parts, node.shapes, node.dtypes, strict=True):
+                if edge is not None and part is not None and edge.age >= oldest:
+                    send(edge, part, shape, dtype, fresh)
+            if not keep and node.saved:
+                node.saved, node.edges = None, (None,) * len(node.edges)
+    finally:
+        mode.grad = before
+        quiet.__exit__()
+    return found
+
+
+def run_hooks(node: Node, g: Any, create_graph: bool) -> Any:
+    """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
+    for hook in list((node.hooks or {}).values()):
+        replaced = hook(g)
+        if replaced is not None:
+            if replaced.array.shape != g.array.shape:
+                raise RuntimeError(f"a hook must return a gradient of shape {g.array.shape}, got {replaced.array.shape}")
+            g = replaced
+    return g if create_graph else g.array
+
+
+class HookHandle:
+    """Removes the hook that it stands for."""
+
+    def __init__(self, node: Node, key: int):
+        self.node, self.key = node, key
+
+    def remove(self) -> None:
+        (self.node.hooks or {}).pop(self.key, None)
+
+
+def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
+    node = current_node(t)
+    if node is None:
+        raise RuntimeError("register_hook: this tensor does not require a gradient")
+    node.hooks = node.hooks or {}
+    key = next(clock)
+    node.hooks[key] = hook
+    return HookHandle(node, key)
+
+
+def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
+    """The gradient that the walk starts with: the one given, or 1 for a scalar."""
+    if current_node(root) is None:
+        raise RuntimeError("backward of a tensor that does not require a gradient: none of its inputs does")
+    if gradient is None:
+        if root.array.size != 1:
+            raise RuntimeError(f"backward of a tensor of shape {root.array.shape} needs a gradient of that shape")
+        return make(np.ones_like(root.array))
+    if gradient.array.shape != root.array.shape:
+        raise RuntimeError(f"gradient must have the output's shape {root.array.shape}, got {gradient.array.shape}")
+    return gradient
+
+
+def backward(roots: Sequence[Tensor], gradients: Sequence[Any], retain_graph: bool | None = None, create_graph: bool = False, inputs: Iterable[Tensor] | None = None) -> None:
+    """Add the gradients of the roots to `.grad` of the leaves, or of `inputs` alone. On an error no `.grad` changes."""
+    starts = [(root, starting_gradient(root, g)) for root, g in zip(roots, gradients, strict=True)]
+    keep = create_graph if retain_graph is None else retain_graph
+    chosen = None if inputs is None else {current_node(t): t for t in inputs}
+    found = walk(starts, keep, create_graph, chosen)
+    with writing_gradients:
+        for node, g in found.items():
+            owner = chosen[node] if chosen is not None else node.owner() if node.owner is not None else None
+            if owner is None:
+                continue
+            if create_graph:
+                with_graph = cast(g, dtype=g.array.dtype)  # a copy: no two gradients share memory
+                owner.grad = with_graph if owner.grad is None else owner.grad + with_graph
+            elif owner.grad is None:
+                owner.grad = g
+            else:
+                owner.grad.array[...] += g.array
+                owner.grad.storage.changed = next(clock)
+
+
+def grad(roots: Sequence[Tensor], inputs: Sequence[Tensor], gradients: Sequence[Any], retain_graph: bool | None = None, create_graph: bool = False) -> list[Any]:
+    """The gradients of the roots with respect to `inputs`, None for an input that no root depends on."""
+    starts = [(root, starting_gradient(root, g)) for root, g in zip(roots, gradients, strict=True)]
+    keep = create_graph if retain_graph is None else retain_graph
+    nodes = [current_node(t) for t in inputs]
+    if None in nodes:
+        raise RuntimeError(f"input {nodes.index(None)} of grad does not require a gradient; set requires_grad first")
+    found = walk(starts, keep, create_graph, nodes)
+    return [found.get(node) if node is not None else None for node in nodes]

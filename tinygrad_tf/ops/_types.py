@@ -1,0 +1,108 @@
+"""Which dtype an operation works in, and which axes a `dim` means: PyTorch's rules on NumPy's arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+DEFAULT_FLOAT = np.dtype(np.float32)
+_PYTHON = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: DEFAULT_FLOAT}
+
+
+def category(dtype: np.dtype) -> int:
+    """0 for bool, 1 for integers, 2 for floating point (the bfloat16 of ml_dtypes has kind V)."""
+    return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)
+
+
+def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype that holds both: a float beside an integer stays as it is, two 16-bit floats meet in float32."""
+    if a == b:
+        return a
+    if category(a) != category(b):
+        return max(a, b, key=category)
+    if category(a) == 2 and a.itemsize == b.itemsize == 2:
+        return np.dtype(np.float32)
+    if category(a) == 2 and 2 in (a.itemsize, b.itemsize):
+        return max(a, b, key=lambda dtype: dtype.itemsize)
+    return np.promote_types(a, b)
+
+
+def result_type(*operands: Any) -> np.dtype:
+    """PyTorch's promotion: arrays with dimensions decide, then 0-d arrays, then Python numbers.
+
+    The later ones count only if their category (bool, integer, float) is higher.
+    """
+    groups: list[np.dtype | None] = [None, None, None]
+    for x in operands:
+        rank = 2 if not isinstance(x, np.ndarray) else 0 if x.ndim else 1
+        dtype = x.dtype if isinstance(x, (np.ndarray, np.generic)) else _PYTHON[type(x)]
+        before = groups[rank]
+        groups[rank] = dtype if before is None else promote_types(before, dtype)
+    result: np.dtype | None = None
+    for dtype in groups:
+        if dtype is not None and (result is None or category(dtype) > category(result)):
+            result = dtype if result is None else promote_types(result, dtype)
+    assert result is not None
+    return result
+
+
+def promoted(name: str, arrays: list[Any]) -> list[Any]:
+    """Bring the operands of an elementwise operation to their common dtype, and check that their shapes broadcast."""
+    a, b = arrays
+    kind_a, kind_b = type(a), type(b)
+    if kind_a is np.ndarray and kind_b is np.ndarray:
+        if a.shape != b.shape:
+            check_broadcast(name, a.shape, b.shape)
+        if a.dtype == b.dtype:
+            return arrays
+    elif kind_b is float or kind_b is int:
+        if a.dtype.kind == "f":
+            return arrays
+    elif (kind_a is float or kind_a is int) and b.dtype.kind == "f":
+        return arrays
+    dtype = result_type(a, b)
+    return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else dtype.type(x) for x in arrays]
+
+
+def promoted_to_float(name: str, arrays: list[Any]) -> list[Any]:
+    """As `promoted`, but integers become the default float, for operations that have no integer result."""
+    arrays = promoted(name, arrays)
+    return [floating(x) for x in arrays]
+
+
+def float_input(name: str, arrays: list[Any]) -> list[Any]:
+    """For functions like exp: integer arrays become the default float."""
+    return [floating(arrays[0]), *arrays[1:]]
+
+
+def floating(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)) and category(x.dtype) < 2:
+        return x.astype(DEFAULT_FLOAT)
+    return x
+
+
+def check_broadcast(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    for m, n in zip(reversed(a), reversed(b), strict=False):
+        if m != n and m != 1 and n != 1:
+            raise RuntimeError(f"{name}: shapes {a} and {b} do not broadcast: {m} against {n}")
+
+
+def axis(name: str, dim: int, ndim: int) -> int:
+    """`dim` as a number from 0 on; an error that names the operation and the range if there is no such axis."""
+    limit = max(ndim, 1)
+    if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
+        raise TypeError(f"{name}: dim must be an integer, got {dim!r}")
+    if not -limit <= dim < limit:
+        raise IndexError(f"{name}: dim must be in [{-limit}, {limit - 1}] for {ndim} dimensions, got {dim}")
+    return int(dim) % limit
+
+
+def axes(name: str, dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
+    """`dim` as a tuple of axes: None and () mean all."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(ndim))
+    found = tuple(axis(name, d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(found)) != len(found):
+        raise RuntimeError(f"{name}: dim {dim} names the same axis twice")
+    return found if ndim else ()

@@ -1,0 +1,73 @@
+"""Scaled dot-product attention (Vaswani et al., 2017, equation 1), fused: the (Tq, Tk) scores are never stored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import fused, make
+from tinygrad_tf.ops.elementwise import where
+from tinygrad_tf.ops.linalg import matmul
+from tinygrad_tf.ops.shape import transpose
+from tinygrad_tf.ops.softmax import softmax_reference
+
+
+def allowed_positions(tq: int, tk: int, mask: np.ndarray | None, is_causal: bool) -> np.ndarray | None:
+    """Where a query may attend, as bools that broadcast to (B, H, Tq, Tk); None means everywhere.
+
+    Causal is top-left: query i sees keys 0 ... i.
+    """
+    allowed = np.tril(np.ones((tq, tk), bool)) if is_causal else None
+    if mask is None:
+        return allowed
+    open_ = mask if mask.dtype == bool else mask > -np.inf
+    return open_ if allowed is None else open_ & allowed
+
+
+def attention_reference(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+    """softmax(Q K^T scale + mask) V; a query that may attend to nothing gets zeros."""
+    weights = attention_weights(query, key, mask, is_causal=is_causal, scale=scale)
+    return matmul(weights, value)
+
+
+def attention_weights(query: Any, key: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
+    """The (B, H, Tq, Tk) weights themselves, by the plain formula."""
+    scores = matmul(query, transpose(key, -2, -1)) * scale
+    plain = mask.array if hasattr(mask, "array") else mask
+    allowed = allowed_positions(scores.shape[-2], scores.shape[-1], plain, is_causal)
+    if plain is not None and plain.dtype != bool:
+        scores = scores + (where(make(plain > -np.inf), mask, 0.0) if hasattr(mask, "array") else make(plain))
+    if allowed is None:
+        return softmax_reference(scores, dim=scores.array.ndim - 1)
+    some = allowed.any(-1, keepdims=True)
+    scores = where(make(allowed), scores, -math.inf)
+    weights = softmax_reference(where(make(some), scores, 0.0), dim=scores.array.ndim - 1)
+    return where(make(some), weights, 0.0)
+
+
+def _attention_backward(
+    g: np.ndarray,
+    wanted: list[bool],
+    kept: Any,
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    mask: Any,
+    result: np.ndarray,
+    is_causal: bool,
+    scale: float,
+) -> tuple[Any, Any, Any, Any]:
+    """With P the weights and D = rowsum(g * out): dV = P^T g, dS = P * (g V^T - D), dQ = dS K scale, dK = dS^T Q scale."""
+    return kernels.attention.attention_backward(
+        g, query, key, value, mask, result, kept, is_causal, scale, need_mask=wanted[3]
+    )
+
+
+@fused(reference=attention_reference, backward=_attention_backward)
+def attention(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: Any, *, is_causal: bool, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    return kernels.attention.attention(query, key, value, mask, is_causal, scale)

@@ -1,0 +1,116 @@
+"""Changing a tensor in place, with gradients: what PyTorch does for `x.mul_(y)`, `x[i] = y` and writes through views.
+
+The tensor keeps its memory and takes over the graph of the new value. Whoever saved the old value is told by the clock
+when it asks for it. After a write through a view, the base has a new Node in which the written part comes from the
+written value; other views of that base are taken again when they are used next (`engine.current_node`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Tensor, clock, current_node, make, mode, primitive
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.index import getitem, normal_index
+
+
+def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) -> Any:
+    """Put operation(target, *inputs) into target's memory; returns target."""
+    recording = mode.grad and any(isinstance(x, Tensor) and current_node(x) is not None for x in (target, *inputs))
+    check_writable(name, target, recording)
+    old = make(target.array.copy(), target.node) if recording else target
+    result = operation(old, *inputs, **options)
+    value = result.array if isinstance(result, Tensor) else np.asarray(result)
+    if value.shape != target.array.shape:
+        raise RuntimeError(
+            f"{name}: the result of shape {value.shape} does not fit in place into shape {target.array.shape}"
+        )
+    if category(value.dtype) > category(target.array.dtype):
+        raise RuntimeError(
+            f"{name}: the result of dtype {value.dtype} cannot be written into {target.array.dtype}; use {name[:-1]}"
+        )
+    target.array[...] = value
+    adopt(target, result if recording else None)
+    return target
+
+
+def check_writable(name: str, target: Tensor, recording: bool) -> None:
+    """Refuse to change a leaf (or a view of one) whose gradient is wanted, and memory that several elements share."""
+    if not target.array.flags.writeable:
+        raise RuntimeError(f"{name}: several elements of this expanded tensor share memory; use .clone() first")
+    if not recording:
+        return
+    root = target if target.view_of is None else target.view_of[0]
+    if root.node is not None and root.node.operation is None:
+        what = "a leaf that requires a gradient" if root is target else "a view of a leaf that requires a gradient"
+        raise RuntimeError(f"{name}: {what} cannot be changed in place; use no_grad(), or the out-of-place {name[:-1]}")
+
+
+def adopt(target: Tensor, result: Tensor | None) -> None:
+    """Stamp the memory as changed; with a result, make its graph the target's (and that of the base it is a view of)."""
+    target.storage.changed = next(clock)
+    if result is None:
+        return
+    if target.view_of is None:
+        target.node = result.node
+        return
+    base, path = target.view_of
+    order = tuple(int(i) for i in np.argsort([-abs(s) for s in base.array.strides], kind="stable"))
+    before = make(base.array, base.node, base.storage)
+    base.node = _put_view(before, result, path=path, order=order).node
+
+
+def set_item(target: Any, key: Any, value: Any) -> None:
+    """target[key] = value."""
+    key = normal_index("setitem", key, target.array.shape)
+    inputs = (target, value) if isinstance(value, Tensor) else (target,)
+    try:
+        if mode.grad and any(current_node(x) is not None for x in inputs):
+            write("setitem_", target, _assign, value, index=key)
+        else:
+            check_writable("setitem_", target, False)
+            target.array[key] = value.array if isinstance(value, Tensor) else value
+            adopt(target, None)
+    except (IndexError, ValueError) as error:
+        raise type(error)(f"setitem: {error} (the tensor has shape {target.array.shape})") from None
+
+
+@primitive(x=lambda g, index: _blank(g, index=index), value=lambda g, index: getitem(g, index=index))
+def _assign(x: np.ndarray, value: Any, *, index: Any) -> np.ndarray:
+    x[index] = value  # x is a private copy, see `write`
+    return x
+
+
+@primitive(g=lambda h, index: _blank(h, index=index))
+def _blank(g: np.ndarray, *, index: Any) -> np.ndarray:
+    """g with zeros at the index."""
+    g = g.copy()
+    g[index] = 0
+    return g
+
+
+def _follow(x: Any, path: Any) -> Any:
+    """The view of x that the operations of `path` take."""
+    for operation, options in path:
+        x = operation(x, **options)
+    return x
+
+
+@primitive(
+    base=lambda g, path, order: _erase(g, path=path, order=order),
+    value=lambda g, path: _follow(g, path),
+)
+def _put_view(base: np.ndarray, value: np.ndarray, *, path: Any, order: tuple[int, ...]) -> np.ndarray:
+    return base  # the value was already written
+
+
+@primitive(g=lambda h, path, order: _erase(h, path=path, order=order))
+def _erase(g: np.ndarray, *, path: Any, order: tuple[int, ...]) -> np.ndarray:
+    """g with zeros where the view goes; laid out like the base, so that following the path copies nothing."""
+    memory = np.empty([g.shape[i] for i in order], g.dtype)
+    copy = memory.transpose(np.argsort(order))
+    copy[...] = g
+    _follow(copy, path)[...] = 0
+    return copy

@@ -1,0 +1,80 @@
+"""The two layers that look up or mix channels: y = x W^T + b, and rows of an embedding table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import Tensor, fused
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.index import getitem
+from tinygrad_tf.ops.linalg import matmul
+from tinygrad_tf.ops.shape import transpose
+
+
+def linear_reference(x: Any, weight: Any, bias: Any) -> Any:
+    y = matmul(x, transpose(weight, 0, 1))
+    return y if bias is None else y + bias
+
+
+def _linear_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: np.ndarray) -> list[Any]:
+    """dx = g W, dW = g^T x, db = sum of g over all rows."""
+    rows, flat = g.reshape(-1, weight.shape[0]), x.reshape(-1, weight.shape[1])
+    if g.dtype.kind == "f" and g.dtype.itemsize >= 4:
+        dx, dweight, dbias = kernels.matmul.linear_backward(rows, flat, weight, *wanted)
+    else:
+        dx = rows @ weight if wanted[0] else None
+        dweight = rows.T @ flat if wanted[1] else None
+        dbias = rows.sum(0) if wanted[2] else None
+    return [None if dx is None else dx.reshape(x.shape), dweight, dbias]
+
+
+@fused(reference=linear_reference, backward=_linear_backward)
+def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, None]:
+    flat = x.reshape(-1, weight.shape[1])
+    if x.dtype.kind == "f" and x.dtype.itemsize >= 4:
+        y = kernels.matmul.linear(flat, weight, bias)
+    else:
+        y = flat @ weight.T if bias is None else flat @ weight.T + bias
+    return y.reshape(*x.shape[:-1], weight.shape[0]), None
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """x (..., in) with weight (out, in) and bias (out): (..., out)."""
+    shape, wanted = x.array.shape, weight.array.shape
+    if len(wanted) != 2:
+        raise RuntimeError(f"linear: weight must have the shape (out, in), got {wanted}")
+    if not shape or shape[-1] != wanted[1]:
+        raise RuntimeError(f"linear: the last size of x must be {wanted[1]} (weight is {wanted}), got x of shape {shape}")
+    dtypes = {t.array.dtype for t in (x, weight, bias) if t is not None}
+    if len(dtypes) > 1:
+        raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(map(str, dtypes))}")
+    return linear_(x, weight, bias)
+
+
+def embedding_reference(weight: Any, *, index: np.ndarray, padding_idx: int | None) -> Any:
+    return getitem(weight, index=index)
+
+
+def _embedding_backward(
+    g: np.ndarray, wanted: list[bool], kept: Any, weight: np.ndarray, index: np.ndarray, padding_idx: int | None
+) -> list[Any]:
+    dweight = kernels.embedding.embedding_backward(g, index, weight.shape[0])
+    if padding_idx is not None:
+        dweight[padding_idx] = 0
+    return [dweight]
+
+
+@fused(reference=embedding_reference, backward=_embedding_backward)
+def embedding_(weight: np.ndarray, *, index: np.ndarray, padding_idx: int | None) -> tuple[np.ndarray, None]:
+    return kernels.embedding.embedding(weight, index), None
+
+
+def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Any:
+    """Rows of weight (V, C) at integer ids of any shape: (*ids, C). The row padding_idx gets no gradient."""
+    ids = index.array if isinstance(index, Tensor) else np.asarray(index)
+    if category(ids.dtype) != 1:
+        raise RuntimeError(f"embedding: ids must be integers, got {ids.dtype}")
+    return embedding_(weight, index=ids, padding_idx=padding_idx)

@@ -1,0 +1,93 @@
+"""Cross-entropy, fused: log-softmax, the choice of the target's entry, and label smoothing in one pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import Tensor, fused, make
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.index import getitem
+from tinygrad_tf.ops.reduce import sum_
+from tinygrad_tf.ops.softmax import log_softmax_
+
+
+def cross_entropy_reference(
+    logits: Any, *, target: np.ndarray, weight: Any, ignore_index: int, label_smoothing: float
+) -> Any:
+    """The loss of each row: (1 - s) w_t (-log p_t) + s / V sum_v w_v (-log p_v), and 0 where the target is ignored."""
+    n, v = logits.shape
+    counts = target != ignore_index
+    safe = np.where(counts, target, 0)
+    dtype = logits.array.dtype
+    weights = np.ones(v, dtype) if weight is None else weight
+    log_p = log_softmax_(logits, dim=1)
+    own = getitem(log_p, index=(np.arange(n), safe)) * make((weights[safe] * counts * -(1.0 - label_smoothing)).astype(dtype))
+    if label_smoothing == 0.0:
+        return own
+    smooth = sum_(log_p * make(weights), dims=(1,), keepdim=False)
+    return own + smooth * make((counts * (-label_smoothing / v)).astype(dtype))
+
+
+def _cross_entropy_backward(
+    g: np.ndarray,
+    wanted: list[bool],
+    kept: Any,
+    logits: np.ndarray,
+    target: np.ndarray,
+    weight: Any,
+    ignore_index: int,
+    label_smoothing: float,
+) -> list[Any]:
+    """dlogits = g (softmax(logits) - onehot(target)) for the plain case."""
+    return [
+        kernels.cross_entropy.cross_entropy_backward(g, logits, kept, target, weight, ignore_index, label_smoothing)
+    ]
+
+
+@fused(reference=cross_entropy_reference, backward=_cross_entropy_backward)
+def cross_entropy_(
+    logits: np.ndarray, *, target: np.ndarray, weight: Any, ignore_index: int, label_smoothing: float
+) -> tuple[np.ndarray, np.ndarray]:
+    return kernels.cross_entropy.cross_entropy(logits, target, weight, ignore_index, label_smoothing)
+
+
+def cross_entropy(
+    x: Any,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Any:
+    """PyTorch's cross_entropy for class indices: x (N, V), (V,) or (N, V, d1, ...), target without the V axis."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
+    shape, ids = x.array.shape, target.array
+    if category(x.array.dtype) < 2 or category(ids.dtype) != 1:
+        raise RuntimeError(
+            f"cross_entropy: needs floating point logits and integer targets, got {x.array.dtype} and {ids.dtype}"
+        )
+    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
+    if not shape or ids.shape != wanted:
+        raise ValueError(f"cross_entropy: for logits of shape {shape} the target must be {wanted}, got {ids.shape}")
+    rows = x.reshape(1, -1) if len(shape) == 1 else x
+    if len(shape) > 2:
+        rows = x.movedim(1, -1).reshape(-1, shape[1])
+    flat = ids.reshape(-1)
+    class_weight = None if weight is None else weight.array
+    losses = cross_entropy_(
+        rows, target=flat, weight=class_weight, ignore_index=ignore_index, label_smoothing=label_smoothing
+    )
+    if reduction == "none":
+        return losses.reshape(wanted)
+    total = sum_(losses, dims=(0,), keepdim=False)
+    if reduction == "sum":
+        return total
+    counts = flat != ignore_index
+    share = float(np.count_nonzero(counts)) if class_weight is None else float(class_weight[flat[counts]].sum())
+    return total / share
