@@ -36,6 +36,8 @@ from numba.extending import _Intrinsic
 
 SOURCE_FOLDER = Path(__file__).parent
 FOLDERS_KEPT = 4
+# NaN and infinity keep their IEEE meaning: neither "nnan" nor "ninf" is among the flags.
+FAST_MATH = {"contract", "nsz", "arcp", "reassoc"}
 _FOLDER_NAME = re.compile(r"kernels-[0-9a-f]{20}")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "FULL_TRACEBACKS")
@@ -121,6 +123,14 @@ def _code(code: types.CodeType) -> Any:
 def _names(code: types.CodeType) -> set[str]:
     inner = [_names(item) for item in code.co_consts if isinstance(item, types.CodeType)]
     return set(code.co_names).union(*inner)
+
+
+def compiled(function: Any, source: str = "") -> Any:
+    """The one way in which kernels are compiled; `source` is the file that they are written in."""
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=FAST_MATH)(function)
+    if not config.DISABLE_JIT:
+        dispatcher._cache = KernelCache(function, source or function.__code__.co_filename)
+    return dispatcher
 
 
 class KernelCache(caching._Cache):
