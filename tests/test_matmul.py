@@ -1,0 +1,216 @@
+"""The matrix product kernels against NumPy in float64 (longdouble for float64), over shapes, layouts and widths."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tinygrad_tf.kernels import matmul as kernels
+
+WIDER = {np.float32: np.float64, np.float64: np.longdouble}
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAYOUTS = (
+    "rows",
+    "columns",
+    "steps",
+    "reversed",
+    "reversed columns",
+    "repeated",
+    "one element",
+    "read-only",
+    "unaligned",
+)
+
+
+def laid_out(array, layout):
+    """The same values (or, for the repeated layouts, some of them) in another memory layout."""
+    if layout == "columns":
+        return array.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    if layout == "steps":
+        room = np.full((*array.shape[:-2], array.shape[-2] * 2, array.shape[-1] * 3), np.nan, array.dtype)
+        room[..., ::2, 1::3] = array
+        return room[..., ::2, 1::3]
+    if layout == "reversed":
+        return array[..., ::-1, ::-1].copy()[..., ::-1, ::-1]
+    if layout == "reversed columns":
+        return laid_out(array[..., ::-1], "columns")[..., ::-1]
+    if layout == "repeated":
+        return np.broadcast_to(array[..., :1, :], array.shape)
+    if layout == "one element":
+        return np.broadcast_to(array[..., :1, :1], array.shape)
+    if layout == "read-only":
+        array = array.copy()
+        array.flags.writeable = False
+    if layout == "unaligned":
+        room = np.empty(array.nbytes + 1, np.uint8)[1:]
+        moved = room.view(array.dtype).reshape(array.shape)
+        moved[...] = array
+        return moved
+    return array
+
+
+def check(got, a, b, extra=0.0, units=4):
+    """As exact as NumPy's own float product, up to a factor of two and a few units in the last place."""
+    wide = WIDER[a.dtype.type]
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] > 300_000 and wide is np.longdouble:  # which is slow
+        wide, units = np.float64, max(units, a.shape[-1] ** 0.5)
+    exact = np.matmul(a.astype(wide), b.astype(wide)) + extra
+    plain = np.matmul(a, b) + np.asarray(extra, a.dtype)
+    assert got.shape == exact.shape and got.dtype == a.dtype
+    if not got.size:
+        return
+    size = np.matmul(np.abs(a.astype(wide)), np.abs(b.astype(wide))) + np.abs(extra)
+    allowed = 2 * np.max(np.abs(plain - exact), initial=0) + units * np.finfo(a.dtype).eps * size
+    assert np.all(np.abs(got - exact) <= allowed)
+
+
+def normal(seed, *shape, dtype=np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+size = st.one_of(st.integers(0, 70), st.sampled_from([96, 127, 128, 257, 300, 515]))
+layout = st.sampled_from(LAYOUTS)
+
+
+@DTYPES
+@many
+@given(size, size, size, layout, layout, st.integers(0, 1000))
+@example(33, 513, 65, "rows", "columns", 0)
+@example(515, 300, 515, "columns", "rows", 0)
+@example(1, 1, 1, "steps", "reversed", 0)
+def test_any_shape_and_layout(dtype, M, K, N, left, right, seed):
+    a, b = laid_out(normal(seed, M, K, dtype=dtype), left), laid_out(normal(seed + 1, K, N, dtype=dtype), right)
+    assert kernels.accepts(a, b)
+    equal_terms = "one element" in (left, right) or "repeated" in (left, right)  # their rounding errors add up
+    check(kernels.matmul(a, b), a, b, units=K if equal_terms else 4)
+
+
+STACKS = [
+    ((3,), ()),
+    ((), (4,)),
+    ((2, 3), (2, 3)),
+    ((2, 1), (3,)),
+    ((1, 3), (2, 1)),
+    ((0,), ()),
+    ((2, 1, 2), (3, 1)),
+    ((1,), (1,)),
+]
+
+
+@DTYPES
+@many
+@given(st.sampled_from(STACKS), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), layout, layout)
+def test_stacks_broadcast(dtype, stacks, M, K, N, left, right):
+    a = laid_out(normal(1, *stacks[0], M, K, dtype=dtype), left)
+    b = laid_out(normal(2, *stacks[1], K, N, dtype=dtype), right)
+    check(kernels.matmul(a, b), a, b, units=max(K, 4))
+
+
+@pytest.mark.parametrize("heads", [3, 70])
+def test_heads_are_split_through_strides(heads):
+    a = normal(0, 5, 20, heads, 24).transpose(0, 2, 1, 3)
+    b = normal(1, 5, 33, heads, 24).transpose(0, 2, 3, 1)
+    check(kernels.matmul(a, b), a, b)
+    check(kernels.matmul(a[::-1, ::2, ::-1], b[::-1, ::2]), a[::-1, ::2, ::-1], b[::-1, ::2])
+
+
+@DTYPES
+@pytest.mark.parametrize(("M", "K", "N"), [(384, 2500, 100), (700, 64, 90), (5, 3000, 4), (1, 700, 900), (900, 700, 1)])
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+def test_large(dtype, M, K, N, layouts):
+    a = laid_out(normal(0, M, K, dtype=dtype), "rows" if layouts[0] == "N" else "columns")
+    b = laid_out(normal(1, K, N, dtype=dtype), "rows" if layouts[1] == "N" else "columns")
+    check(kernels.matmul(a, b), a, b)
+
+
+def test_output_argument():
+    a, b = normal(0, 40, 30), normal(1, 30, 50)
+    want = kernels.matmul(a, b)
+    out = np.full((40, 50), np.nan, np.float32)
+    assert kernels.matmul(a, b, out=out) is out and np.array_equal(out, want)
+    room = np.full((40, 100), np.nan, np.float32)
+    kernels.matmul(a, b, out=room[:, ::2])
+    assert np.array_equal(room[:, ::2], want) and np.all(np.isnan(room[:, 1::2]))
+    stacked = np.empty((3, 40, 50), np.float32)
+    assert kernels.matmul(np.stack([a] * 3), b, out=stacked) is stacked and np.array_equal(stacked[2], want)
+    with pytest.raises(ValueError, match=r"out must be float32 of shape \(40, 50\), got float64"):
+        kernels.matmul(a, b, out=np.empty((40, 50)))
+    with pytest.raises(ValueError, match=r"got float32 of shape \(50, 40\)"):
+        kernels.matmul(a, b, out=np.empty((50, 40), np.float32))
+
+
+def test_output_may_be_an_operand():
+    square = normal(0, 60, 60)
+    want = kernels.matmul(square, square)
+    kernels.matmul(square, square.T.copy().T, out=square)
+    assert np.array_equal(square, want)
+
+
+@pytest.mark.parametrize("depth", [20, 600, 0])
+def test_accumulate(depth):
+    a, b, start = normal(0, 40, depth), normal(1, depth, 50), normal(2, 40, 50)
+    out, room = start.copy(), np.repeat(start, 2, axis=1)
+    kernels.matmul(a, b, out=out, accumulate=True)
+    check(out, a, b, extra=start)
+    kernels.matmul(a, b, out=room[:, ::2], accumulate=True)
+    assert np.array_equal(room[:, ::2], out) and np.array_equal(room[:, 1::2], start)
+
+
+def test_what_it_accepts():
+    f, d = np.ones((2, 2), np.float32), np.ones((2, 2))
+    assert kernels.accepts(f, f) and kernels.accepts(d, d)
+    for a, b in [(f, d), (f[0], f), (f, f[0]), (f.astype("i4"), f), (f.astype("f2"),) * 2, (f.astype(">f4"),) * 2]:
+        assert not kernels.accepts(a, b)
+    with pytest.raises(ValueError, match=r"a of shape \(2, 3\) has 3 columns but b of shape \(2, 3\) has 2 rows"):
+        kernels.matmul(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="do not broadcast"):
+        kernels.matmul(np.ones((2, 1, 1)), np.ones((3, 1, 1)))
+
+
+@DTYPES
+@pytest.mark.parametrize(("M", "K", "N"), [(1, 3, 1), (13, 40, 33), (30, 300, 100)])
+def test_nan_and_infinity(dtype, M, K, N):
+    a, b = normal(0, M, K, dtype=dtype), normal(1, K, N, dtype=dtype)
+    a[0, 0], a[-1, 1], b[0, 0], b[2, -1] = 0.0, np.inf, np.inf, np.nan
+    with np.errstate(invalid="ignore"):
+        want = np.matmul(a, b)
+        for left in (a, laid_out(a, "columns")):
+            for right in (b, laid_out(b, "columns")):
+                got = kernels.matmul(left, right)
+                assert np.array_equal(np.isnan(got), np.isnan(want))
+                assert np.array_equal(got[np.isinf(want)], want[np.isinf(want)])
+
+
+def test_nothing_outside_is_touched():
+    room = np.full((64, 200), np.float32(np.nan))
+    a, b, c = room[:13, 1:38], room[14:51, 3:76], np.full(13 * 73 + 2, 7, np.float32)
+    a[...], b[...] = normal(0, 13, 37), normal(1, 37, 73)
+    kernels.matmul(a, b, out=c[1:-1].reshape(13, 73))
+    check(c[1:-1].reshape(13, 73), a, b)
+    assert c[0] == c[-1] == 7
+
+
+@DTYPES
+@many
+@given(st.integers(0, 70), size, st.integers(0, 70), layout, layout, st.booleans())
+def test_linear(dtype, M, K, N, left, right, has_bias):
+    x, weight = laid_out(normal(0, M, K, dtype=dtype), left), laid_out(normal(1, N, K, dtype=dtype), right)
+    bias = normal(2, N, dtype=dtype) if has_bias else None
+    check(kernels.linear(x, weight, bias), x, weight.T, 0.0 if bias is None else bias, units=max(K, 4))
+    assert kernels.linear_reference(x, weight, bias).shape == (M, N)
+
+
+@DTYPES
+@pytest.mark.parametrize(("M", "K", "N"), [(100, 30, 65), (3000, 40, 70), (1, 5, 300), (0, 3, 4), (7, 0, 3), (7, 3, 0)])
+def test_linear_backward(dtype, M, K, N):
+    g, x, weight = normal(0, M, N, dtype=dtype), normal(1, M, K, dtype=dtype), normal(2, N, K, dtype=dtype)
+    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
+    check(dx, g, weight)
+    check(dweight, g.T, x)
+    check(dbias[None], np.ones((1, M), dtype), g)
+    columns = laid_out(g, "columns")
+    check(kernels.linear_backward(columns, x, weight)[2][None], np.ones((1, M), dtype), g)
+    assert kernels.linear_backward(g, x, weight, False, False, False) == (None, None, None)
+    plain = kernels.linear_backward_reference(g, x, weight)
+    assert [p.shape for p in plain] == [dx.shape, dweight.shape, dbias.shape]

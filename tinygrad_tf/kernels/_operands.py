@@ -1,0 +1,55 @@
+"""How NumPy arrays reach the compiled kernels: as flat arrays with a start and strides, so that one compiled version
+serves every layout (numba compiles anew for each kind of array: dimensions, order, read-only)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def flatten(array: Array) -> tuple[Array, int, tuple[int, ...]]:
+    """(flat, start, strides): array[i, j, ...] is flat[start + i * strides[0] + j * strides[1] + ...].
+
+    Nothing is copied unless the array is read-only, not aligned, or has strides that are no whole elements. `flat` is
+    writable, aligned and contiguous; it begins at the array's lowest address and ends at its highest.
+    """
+    flags = array.flags
+    if flags.carray:
+        return array.ravel(), 0, contiguous_strides(array.shape)
+    if flags.farray:
+        return array.T.ravel(), 0, contiguous_strides(array.shape[::-1])[::-1]
+    size = array.itemsize
+    if not flags.behaved or not array.size or any(stride % size for stride in array.strides):
+        return np.array(array, order="C").ravel(), 0, contiguous_strides(array.shape)
+    strides = tuple(stride // size for stride in array.strides)
+    reach = [(n - 1) * stride for n, stride in zip(array.shape, strides, strict=True)]
+    lowest = array[tuple(slice(None, None, -1 if stride < 0 else 1) for stride in strides)]
+    flat = as_strided(lowest, (1 + sum(map(abs, reach)),), (size,))
+    return flat, -sum(step for step in reach if step < 0), strides
+
+
+@functools.lru_cache(1024)
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a C-contiguous array."""
+    strides, step = [], 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+@functools.lru_cache(1024)
+def stack_starts(stack: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> Array:
+    """Where each matrix of a stack begins, once the leading dimensions of `shape` are broadcast to `stack`; int64."""
+    starts = np.full((1,) * len(stack), start, np.int64)
+    dimensions = zip(shape[:-2], strides[:-2], strict=True)
+    for axis, (n, stride) in enumerate(dimensions, start=len(stack) - len(shape) + 2):
+        if n > 1:
+            starts = starts + (np.arange(n) * stride).reshape((n,) + (1,) * (len(stack) - axis - 1))
+    return np.ascontiguousarray(np.broadcast_to(starts, stack)).ravel()

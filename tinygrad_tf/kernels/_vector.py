@@ -1,0 +1,274 @@
+"""Vector registers from Python: how wide they are here, and the pieces of LLVM code that use them.
+
+numba compiles through LLVM, and an `@intrinsic` may emit LLVM instructions itself. The intrinsics here work on flat
+arrays with offsets and strides counted in elements, and keep whole tiles in registers, which plain numba loops do not:
+
+    lanes(A)            how many elements of A's type one register holds (a constant when compiled)
+    tile_height(A)      rows of the largest tile (a constant when compiled)
+    make_tile(...)      C[rows, vectors * lanes] = A @ B (+ D), summed in registers
+    make_copy(...)      copies a fixed number of elements
+    transpose_square    B = A.T for a lanes x lanes square, by register shuffles
+
+The width follows the processor: 64 bytes with AVX-512, 32 with AVX, 16 otherwise (NEON, SSE, or what LLVM makes of it
+on a machine without vectors). `TINYGRAD_TF_VECTOR_BYTES=64|32|16` overrides it, so that each can be tested anywhere.
+Multiply-adds are `llvm.fmuladd`: fused where the processor can, never a slow library call where it cannot.
+No flag here lets LLVM assume that NaN or infinity do not occur.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+SETTING = "TINYGRAD_TF_VECTOR_BYTES"
+
+
+def _vector_bytes() -> int:
+    """The width of a vector register in bytes: the override, or what the processor has."""
+    wanted = os.environ.get(SETTING, "")
+    if wanted:
+        if wanted not in ("16", "32", "64"):
+            raise ValueError(f"{SETTING} must be 16, 32 or 64, got {wanted!r}: unset it to use this processor's width")
+        return int(wanted)
+    features = llvmlite.binding.get_host_cpu_features()
+    return 64 if features.get("avx512f") else 32 if features.get("avx") else 16
+
+
+VECTOR_BYTES = _vector_bytes()
+# A tile of HEIGHT x 2 vectors of sums, 2 vectors of B and a broadcast element of A must fit in the register file:
+# 12 * 2 + 3 = 27 of 32 registers (AVX-512, ARM), 6 * 2 + 3 = 15 of 16 (AVX2, SSE).
+HEIGHT = 12 if VECTOR_BYTES == 64 or platform.machine().lower() in ("aarch64", "arm64") else 6
+LOW_HEIGHT = HEIGHT // 3
+# Without masked instructions LLVM turns a masked load into a branch for each lane: too slow inside a loop.
+HAS_MASKED_LOADS = VECTOR_BYTES > 16
+
+
+def lane_count(itemsize: int) -> int:
+    """How many elements of `itemsize` bytes one register holds."""
+    return VECTOR_BYTES // itemsize
+
+
+def _element(array: Any) -> tuple[ir.Type, int]:
+    """The LLVM type of an array's elements (float32 or float64), and how many a register holds."""
+    return (ir.FloatType(), lane_count(4)) if array.dtype == types.float32 else (ir.DoubleType(), lane_count(8))
+
+
+@intrinsic
+def lanes(typing: Any, A: Any) -> Any:
+    """Elements of A's type in one register; known when compiled."""
+    count = _element(A)[1]
+    return types.int64(A), lambda context, builder, signature, args: I64(count)
+
+
+class Emitter:
+    """Emits vector instructions for arrays of one element type into one function."""
+
+    def __init__(self, context: Any, builder: Any, array_type: Any) -> None:
+        self.context, self.builder = context, builder
+        self.scalar, self.lanes = _element(array_type)
+        self.align = self.scalar.get_abi_size(context.target_data)
+        self.vector = ir.VectorType(self.scalar, self.lanes)
+        letter = "f32" if self.scalar == ir.FloatType() else "f64"
+        self.suffix = f"v{self.lanes}{letter}"
+        self.zero = ir.Constant(self.vector, [0.0] * self.lanes)
+
+    def pointer(self, kind: Any, array: Any, offset: Any) -> Any:
+        """Address of element `offset` of a flat array."""
+        return self.builder.gep(self.context.make_array(kind)(self.context, self.builder, array).data, [offset])
+
+    def at(self, pointer: Any, offset: Any) -> Any:
+        return self.builder.gep(pointer, [offset])
+
+    def _vector_pointer(self, pointer: Any, vector: int) -> Any:
+        moved = self.builder.gep(pointer, [I64(vector * self.lanes)]) if vector else pointer
+        return self.builder.bitcast(moved, self.vector.as_pointer())
+
+    def load(self, pointer: Any, vector: int = 0, mask: Any = None) -> Any:
+        """The vector at `pointer + vector * lanes`; lanes that the mask leaves out are not read and give 0."""
+        where = self._vector_pointer(pointer, vector)
+        if mask is None:
+            return self.builder.load(where, align=self.align, typ=self.vector)
+        arguments = [where.type, I32, mask.type, self.vector]
+        name = f"llvm.masked.load.{self.suffix}.p0"
+        function = self._function(name, ir.FunctionType(self.vector, arguments))
+        return self.builder.call(function, [where, I32(self.align), mask, self.zero])
+
+    def store(self, value: Any, pointer: Any, vector: int = 0, mask: Any = None) -> None:
+        """Write a vector to `pointer + vector * lanes`; lanes that the mask leaves out are not touched."""
+        where = self._vector_pointer(pointer, vector)
+        if mask is None:
+            self.builder.store(value, where, align=self.align)
+            return
+        arguments = [self.vector, where.type, I32, mask.type]
+        name = f"llvm.masked.store.{self.suffix}.p0"
+        function = self._function(name, ir.FunctionType(ir.VoidType(), arguments))
+        self.builder.call(function, [value, where, I32(self.align), mask])
+
+    def broadcast(self, pointer: Any) -> Any:
+        """One element in every lane."""
+        return self.splat(self.builder.load(pointer, align=self.align, typ=self.scalar), self.vector)
+
+    def splat(self, scalar: Any, vector_type: Any) -> Any:
+        undefined = ir.Constant(vector_type, ir.Undefined)
+        first = self.builder.insert_element(undefined, scalar, I32(0))
+        return self.builder.shuffle_vector(first, undefined, self._index([0] * vector_type.count))
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c, lane by lane."""
+        function = self._function(f"llvm.fmuladd.{self.suffix}", ir.FunctionType(self.vector, [self.vector] * 3))
+        return self.builder.call(function, [a, b, c])
+
+    def shuffle(self, a: Any, b: Any, index: list[int]) -> Any:
+        """Lanes picked from a (0 ... lanes - 1) and b (lanes ... 2 * lanes - 1)."""
+        return self.builder.shuffle_vector(a, b, self._index(index))
+
+    def mask(self, count: Any, vector: int) -> Any:
+        """True in the lanes of vector number `vector` that lie below `count` elements."""
+        number = ir.VectorType(I64, self.lanes)
+        position = ir.Constant(number, [vector * self.lanes + lane for lane in range(self.lanes)])
+        return self.builder.icmp_signed("<", position, self.splat(count, number))
+
+    def _function(self, name: str, function_type: Any) -> Any:
+        return cgutils.get_or_insert_function(self.builder.module, function_type, name)
+
+    @staticmethod
+    def _index(lanes: list[int]) -> Any:
+        return ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
+
+
+def make_tile(rows: int, vectors: int, ragged: bool) -> Callable[..., Any]:
+    """The inner loop of a matrix product: C[rows, vectors * lanes] = A[rows, depth] @ B[depth, ...] (+ D).
+
+    The compiled intrinsic takes (depth, height, width, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, D, d0,
+    d_row): flat arrays of one float type, where each begins, and its strides in elements. B, C and D have contiguous
+    rows. depth >= 1. With `add`, D is added to the product: C itself to accumulate, or a bias with d_row = 0.
+
+    A tile that is not ragged ignores height and width: it is full. A ragged one has 1 <= height <= rows and 1 <= width
+    <= vectors * lanes. Rows beyond the height repeat the last one (they read and write the same memory as it, and all
+    reading comes before all writing), columns beyond the width are masked. Where masked loads are slow, B must have
+    whole vectors to read (a packed panel).
+    """
+
+    @intrinsic
+    def tile(
+        typing: Any, depth: Any, height: Any, width: Any, A: Any, a0: Any, a_row: Any, a_col: Any,
+        B: Any, b0: Any, b_row: Any, C: Any, c0: Any, c_row: Any, add: Any, D: Any, d0: Any, d_row: Any,
+    ) -> Any:  # fmt: skip
+        n = types.int64
+        signature = types.void(n, n, n, A, n, n, n, B, n, n, C, n, n, types.boolean, D, n, n)
+        return signature, emit
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        depth, height, width, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, D, d0, d_row = args
+        kinds = signature.args
+        e = Emitter(context, builder, kinds[3])
+        a, b = e.pointer(kinds[3], A, a0), e.pointer(kinds[7], B, b0)
+        c, d = e.pointer(kinds[10], C, c0), e.pointer(kinds[14], D, d0)
+        masks = [e.mask(width, v) if ragged else None for v in range(vectors)]
+        load_masks = masks if HAS_MASKED_LOADS else [None] * vectors
+        index = [_clamped(builder, i, height) if ragged else I64(i) for i in range(rows)]
+        a_rows = [e.at(a, builder.mul(a_row, i)) for i in index]
+
+        before, loop, after = builder.block, builder.append_basic_block("depth"), builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        k = builder.phi(I64)
+        sums = [[builder.phi(e.vector) for _ in range(vectors)] for _ in range(rows)]
+        row_b, column_a = e.at(b, builder.mul(k, b_row)), builder.mul(k, a_col)
+        b_vectors = [e.load(row_b, v, load_masks[v]) for v in range(vectors)]
+        new = []
+        for i in range(rows):
+            element = e.broadcast(e.at(a_rows[i], column_a))
+            new.append([e.fma(element, b_vectors[v], sums[i][v]) for v in range(vectors)])
+        next_k = builder.add(k, I64(1))
+        k.add_incoming(I64(0), before)
+        k.add_incoming(next_k, loop)
+        for i in range(rows):
+            for v in range(vectors):
+                sums[i][v].add_incoming(e.zero, before)
+                sums[i][v].add_incoming(new[i][v], loop)
+        builder.cbranch(builder.icmp_signed("<", next_k, depth), loop, after)
+
+        builder.position_at_end(after)
+        adding, putting, end = (builder.append_basic_block(name) for name in ("add", "put", "end"))
+        builder.cbranch(add, adding, putting)
+        for block in (adding, putting):
+            builder.position_at_end(block)
+            total = new
+            if block is adding:
+                d_rows = [e.at(d, builder.mul(d_row, i)) for i in index]
+                total = [
+                    [builder.fadd(new[i][v], e.load(d_rows[i], v, masks[v])) for v in range(vectors)]
+                    for i in range(rows)
+                ]
+            for i in range(rows):
+                c_i = e.at(c, builder.mul(c_row, index[i]))
+                for v in range(vectors):
+                    e.store(total[i][v], c_i, v, masks[v])
+            builder.branch(end)
+        builder.position_at_end(end)
+        return context.get_dummy_value()
+
+    return tile
+
+
+def _clamped(builder: Any, row: int, height: Any) -> Any:
+    """min(row, height - 1)."""
+    return builder.select(builder.icmp_signed("<", I64(row), height), I64(row), builder.sub(height, I64(1)))
+
+
+def make_copy(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
+    """An intrinsic (A, a0, B, b0): B[b0 : b0 + n] = A[a0 : a0 + n] for n = rows + vectors * lanes elements."""
+
+    @intrinsic
+    def copy(typing: Any, A: Any, a0: Any, B: Any, b0: Any) -> Any:
+        return types.void(A, types.int64, B, types.int64), emit
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(context, builder, signature.args[0])
+        row = ir.VectorType(e.scalar, rows + vectors * e.lanes).as_pointer()
+        source = builder.bitcast(e.pointer(signature.args[0], args[0], args[1]), row)
+        target = builder.bitcast(e.pointer(signature.args[2], args[2], args[3]), row)
+        builder.store(builder.load(source, align=e.align, typ=row.pointee), target, align=e.align)
+        return context.get_dummy_value()
+
+    return copy
+
+
+@intrinsic
+def transpose_square(typing: Any, A: Any, a0: Any, a_row: Any, B: Any, b0: Any, b_row: Any) -> Any:
+    """B[j, i] = A[i, j] for i, j < lanes; the rows of both are contiguous, a_row and b_row elements apart.
+
+    Log2(lanes) rounds: round s exchanges the off-diagonal s x s blocks of every 2s x 2s block.
+    """
+    n = types.int64
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(context, builder, signature.args[0])
+        source = e.pointer(signature.args[0], args[0], args[1])
+        target = e.pointer(signature.args[3], args[3], args[4])
+        rows = [e.load(e.at(source, builder.mul(args[2], I64(i)))) for i in range(e.lanes)]
+        step = 1
+        while step < e.lanes:
+            positions = range(e.lanes)
+            upper = [p if not p & step else p - step + e.lanes for p in positions]
+            lower = [p + step if not p & step else p + e.lanes for p in positions]
+            for i in range(e.lanes):
+                if not i & step:
+                    first, second = rows[i], rows[i + step]
+                    rows[i], rows[i + step] = e.shuffle(first, second, upper), e.shuffle(first, second, lower)
+            step *= 2
+        for i, row in enumerate(rows):
+            e.store(row, e.at(target, builder.mul(args[5], I64(i))))
+        return context.get_dummy_value()
+
+    return types.void(A, n, n, B, n, n), emit
