@@ -1,0 +1,56 @@
+"""What the row kernels share: arrays as (rows, cols), blocks of rows, and the way out for other dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._math import from_order, in_order
+
+NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
+# Elements of a block. Starting threads costs some microseconds, so a block is to take tens of them: GRAIN for work of
+# half a nanosecond an element (softmax), more where an element takes less.
+GRAIN = 32768
+
+
+def rows_of(x: np.ndarray) -> np.ndarray:
+    """x, of any shape and strides, as a C-contiguous (rows, cols) array; a copy only where x is not contiguous."""
+    cols = x.shape[-1] if x.ndim else 1
+    return np.ascontiguousarray(x).reshape(x.size // cols if cols else 0, cols)
+
+
+def blocks(rows: int, cols: int, grain: int = GRAIN) -> tuple[int, int]:
+    """(count, step): blocks of `step` rows, of about `grain` elements each and of nearly equal size."""
+    count = max(1, rows * cols // grain)
+    step = max(1, -(-rows // count))
+    return -(-rows // step), step
+
+
+def elsewhere(function: Callable[..., Any], reference: Callable[..., Any], dtype: np.dtype, *arguments: Any) -> Any:
+    """What `function` gives for arrays of a dtype that has no kernel: float16 and bfloat16 go through float32 and back,
+    the other byte order becomes this machine's, long doubles go to `reference`."""
+    if dtype.kind not in "fV":
+        raise TypeError(f"{function.__name__} takes arrays of floating-point numbers, got {dtype}")
+    half = dtype.itemsize <= 2
+    working = np.dtype(np.float32) if half else np.result_type(dtype.newbyteorder("="), np.float32)
+    converted = [a.astype(working) if isinstance(a, np.ndarray) and a.dtype.kind in "fV" else a for a in arguments]
+    results = (function if working in NATIVE else reference)(*converted)
+    if not half:
+        return results
+    if isinstance(results, tuple):
+        return tuple(None if r is None else r.astype(dtype) for r in results)
+    return results.astype(dtype)
+
+
+@kernel
+def largest(row: Any) -> Any:
+    """The largest number of a row (cols >= 1); a NaN may or may not win, and spreads from wherever it is used."""
+    # Compilers do not vectorise a maximum of floats that may be NaN, but they do one of integers of the same order.
+    best = in_order(row[0])
+    for col in range(row.size):
+        key = in_order(row[col])
+        best = key if key > best else best
+    return from_order(best, row[0])

@@ -1,0 +1,91 @@
+"""Rows of a table by id, and the gradient of the table.
+
+Shapes: weight (V, C), index (any shape) of ids 0 ... V - 1, result (*index.shape, C), g like the result.
+
+    embedding            y[i] = weight[index[i]]
+    embedding_backward   dweight[v] = sum of g[i] over all i with index[i] = v
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
+
+Array = np.ndarray
+# A block of the backward pass owns this many channels of the whole table, so no two blocks write to the same place.
+CHANNELS = 64
+
+
+def embedding(weight: Array, index: Array) -> Array:
+    """weight[index]; raises IndexError for an id outside of the table (negative ids too)."""
+    ids = checked_ids(index, len(weight))
+    if weight.dtype not in NATIVE:
+        return weight[ids].reshape(*index.shape, weight.shape[1])
+    y = np.empty((ids.size, weight.shape[1]), weight.dtype)
+    if y.size:
+        count, step = blocks(*y.shape)
+        embedding_rows(count, step, np.ascontiguousarray(weight), ids, y)
+    return y.reshape(*index.shape, weight.shape[1])
+
+
+def embedding_reference(weight: Array, index: Array) -> Array:
+    return weight[checked_ids(index, len(weight)).reshape(index.shape)]
+
+
+@parallel
+def embedding_rows(block: int, step: int, weight: Any, ids: Any, y: Any) -> None:
+    for row in range(block * step, min(block * step + step, ids.size)):
+        source, target = weight[ids[row]], y[row]
+        for col in range(source.size):
+            target[col] = source[col]
+
+
+def embedding_backward(g: Array, index: Array, V: int) -> Array:
+    """dweight (V, C); ids that occur several times add up, in the order in which they stand in `index`."""
+    if g.dtype not in NATIVE:
+        return elsewhere(embedding_backward, embedding_backward_reference, g.dtype, g, index, V)
+    ids = checked_ids(index, V)
+    C = g.shape[-1]
+    dweight = np.zeros((V, C), g.dtype)
+    if g.size:
+        rows = np.ascontiguousarray(g).reshape(ids.size, C)
+        channels = CHANNELS if g.size > 32768 else C
+        embedding_channels(-(-C // channels), channels, rows, ids, dweight)
+    return dweight
+
+
+def embedding_backward_reference(g: Array, index: Array, V: int) -> Array:
+    dweight = np.zeros((V, g.shape[-1]), g.dtype)
+    np.add.at(dweight, checked_ids(index, V), g.reshape(-1, g.shape[-1]))
+    return dweight
+
+
+@parallel
+def embedding_channels(block: int, channels: int, g: Any, ids: Any, dweight: Any) -> None:
+    start, stop = block * channels, min(block * channels + channels, g.shape[1])
+    for row in range(ids.size):
+        source, target = g[row, start:stop], dweight[ids[row], start:stop]
+        for col in range(source.size):
+            target[col] += source[col]
+
+
+def checked_ids(index: Array, V: int) -> Array:
+    """The ids as a flat int64 array, every one inside of the table."""
+    ids = np.ascontiguousarray(index, np.int64).reshape(-1)
+    bad = first_bad_id(ids, V)
+    if bad >= 0:
+        place = ", ".join(str(int(i)) for i in np.unravel_index(bad, index.shape))
+        raise IndexError(f"index[{place}] is {ids[bad]}, but the embedding has {V} rows: ids must lie in 0 ... {V - 1}")
+    return ids
+
+
+@kernel
+def first_bad_id(ids: Any, V: int) -> int:
+    for i in range(ids.size):
+        if ids[i] < 0 or ids[i] >= V:
+            return i
+    return -1

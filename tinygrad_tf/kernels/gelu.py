@@ -1,0 +1,106 @@
+"""gelu, forward and backward, in both forms.
+
+    'none'   y = x Phi(x)                                       dx = g (Phi(x) + x phi(x))
+    'tanh'   y = x sigmoid(2 u)                                 dx = g (s + x s (1 - s) 2 u')
+             u = sqrt(2 / pi) (x + 0.044715 x^3)                with s = sigmoid(2 u)
+
+with Phi and phi the normal distribution's cumulative probability and density (Hendrycks and Gimpel, Gaussian Error
+Linear Units, 2016). x (any shape and strides), y and dx C-contiguous.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._math import normal, sigmoid
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
+
+SCALE, CUBIC = math.sqrt(8 / math.pi), 0.044715
+BORDER = 40.0
+GRAIN = 32768
+
+
+def gelu(x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    if x.dtype not in NATIVE:
+        return elsewhere(gelu, gelu_reference, x.dtype, x, approximate)
+    y = np.empty(x.shape, x.dtype)
+    count, step = blocks(x.size, 1, grain=GRAIN)
+    run = gelu_exact if approximate == "none" else gelu_tanh
+    run(count, step, np.ascontiguousarray(x).reshape(-1), y.reshape(-1))
+    return y
+
+
+def gelu_reference(x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    return x * gelu_gate_reference(x, approximate)
+
+
+def gelu_gate_reference(x: np.ndarray, approximate: str) -> np.ndarray:
+    if approximate == "none":
+        return (1 + elementwise_erf(x * math.sqrt(0.5))) / 2
+    return (1 + np.tanh(SCALE / 2 * (x + CUBIC * x**3))) / 2
+
+
+def elementwise_erf(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
+
+
+@parallel
+def gelu_exact(block: int, step: int, x: Any, y: Any) -> None:
+    source, target = x[block * step : block * step + step], y[block * step : block * step + step]
+    for i in range(source.size):
+        target[i] = source[i] * normal(source[i])[0]
+
+
+@parallel
+def gelu_tanh(block: int, step: int, x: Any, y: Any) -> None:
+    source, target = x[block * step : block * step + step], y[block * step : block * step + step]
+    linear, cubic = x.dtype.type(SCALE), x.dtype.type(SCALE * CUBIC)
+    for i in range(source.size):
+        inner = source[i] * (linear + cubic * source[i] * source[i])
+        target[i] = source[i] * sigmoid(inner)
+
+
+def gelu_backward(g: np.ndarray, x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    if x.dtype not in NATIVE or g.dtype != x.dtype:
+        return elsewhere(gelu_backward, gelu_backward_reference, np.result_type(g, x), g, x, approximate)
+    dx = np.empty(x.shape, x.dtype)
+    count, step = blocks(x.size, 1, grain=GRAIN)
+    run = gelu_exact_backward if approximate == "none" else gelu_tanh_backward
+    run(count, step, np.ascontiguousarray(g).reshape(-1), np.ascontiguousarray(x).reshape(-1), dx.reshape(-1))
+    return dx
+
+
+def gelu_backward_reference(g: np.ndarray, x: np.ndarray, approximate: str = "none") -> np.ndarray:
+    gate = gelu_gate_reference(x, approximate)
+    if approximate == "none":
+        return g * (gate + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi))
+    return g * (gate + x * gate * (1 - gate) * SCALE * (1 + 3 * CUBIC * x * x))
+
+
+@parallel
+def gelu_exact_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
+    start, stop = block * step, block * step + step
+    upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
+    for i in range(source.size):
+        cumulative, density = normal(source[i])
+        target[i] = upper[i] * (cumulative + source[i] * density)
+
+
+@parallel
+def gelu_tanh_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
+    start, stop = block * step, block * step + step
+    upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
+    number = x.dtype.type
+    linear, cubic, slope = number(SCALE), number(SCALE * CUBIC), number(3 * SCALE * CUBIC)
+    one, border = number(1), number(BORDER)
+    for i in range(source.size):
+        # Beyond the border the gate is 0 or 1; its slope, 0, must not meet an infinite square.
+        z = source[i]
+        z = border if z > border else (-border if z < -border else z)
+        square = z * z
+        gate = sigmoid(z * (linear + cubic * square))
+        target[i] = upper[i] * (gate + z * gate * (one - gate) * (linear + slope * square))

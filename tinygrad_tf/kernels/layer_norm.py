@@ -1,0 +1,245 @@
+"""layer_norm and rms_norm over the last axis, forward and backward.
+
+Shapes: x, g, y (..., C), weight and bias (C,), one mean and one rstd for each row.
+
+    layer_norm   z = (x - mean) rstd      y = z weight + bias       with rstd = 1 / sqrt(variance + eps)
+                 dz = g weight            dx = rstd (dz - average(dz) - z average(dz z))
+                 dweight = sum(g z)       dbias = sum(g)            over all rows
+    rms_norm     the same without mean and bias, rrms = 1 / sqrt(average(x^2) + eps)
+
+The mean is returned in float64. In float32 it would be off by up to 0.03 where x is about a million, and the backward
+pass, which subtracts it from x again, would see that error. It takes the mean as two float32 numbers and subtracts
+both. The forward pass subtracts the row's first number from all before it adds them, for the same reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._math import minus
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, rows_of
+
+Array = np.ndarray
+BACKWARD_GRAIN = 65536  # each block of rows also writes one row of sums for dweight and one for dbias
+
+
+# ---------------------------------------------------------------- layer_norm
+def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+    """(y, mean, rstd); mean (rows,) is float64, rstd (rows,) has the dtype of x."""
+    if x.dtype not in NATIVE:
+        y, mean, rstd = elsewhere(layer_norm, layer_norm_reference, x.dtype, x, weight, bias, eps)
+        return y, mean.astype(np.float64), rstd
+    rows = rows_of(x)
+    y, mean, rstd = np.empty(x.shape, x.dtype), np.empty(len(rows)), np.empty(len(rows), x.dtype)
+    if x.size:
+        count, step = blocks(*rows.shape)
+        layer_norm_rows(count, step, rows, *scale_and_shift(rows, weight, bias), eps, y.reshape(rows.shape), mean, rstd)
+    return y, mean, rstd
+
+
+def layer_norm_reference(x: Array, weight: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
+    mean = x.mean(-1, keepdims=True)
+    rstd = 1 / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + eps)
+    y = (x - mean) * rstd
+    y = y if weight is None else y * weight
+    y = y if bias is None else y + bias
+    return y, mean.reshape(-1), rstd.reshape(-1)
+
+
+@parallel
+def layer_norm_rows(
+    block: int, step: int, x: Any, weight: Any, bias: Any, eps: float, y: Any, mean: Any, rstd: Any
+) -> None:
+    number = x.dtype.type
+    cols = number(x.shape[1])
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        source, target = x[row], y[row]
+        first = source[0]
+        total = number(0)
+        for col in range(source.size):
+            total += minus(source[col], first)
+        shift = total / cols
+        squares = number(0)
+        for col in range(source.size):
+            distance = minus(minus(source[col], first), shift)
+            squares += distance * distance
+        scale = number(1) / np.sqrt(squares / cols + number(eps))
+        for col in range(source.size):
+            target[col] = minus(minus(source[col], first), shift) * scale * weight[col] + bias[col]
+        mean[row] = np.float64(first) + np.float64(shift)
+        rstd[row] = scale
+
+
+def layer_norm_backward(
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    mean: Array,
+    rstd: Array,
+    need_x: bool = True,
+    need_weight: bool = True,
+    need_bias: bool = True,
+) -> tuple[Array | None, Array | None, Array | None]:
+    """(dx, dweight, dbias), None for those that are not needed; mean and rstd as `layer_norm` returned them."""
+    needs = need_x, need_weight, need_bias
+    if x.dtype not in NATIVE or g.dtype != x.dtype:
+        dtype = np.result_type(g, x)
+        return elsewhere(layer_norm_backward, layer_norm_backward_reference, dtype, g, x, weight, mean, rstd, *needs)
+    rows = rows_of(x)
+    shape = rows.shape
+    count, step = blocks(shape[0], shape[1], BACKWARD_GRAIN)
+    dx = np.empty(x.shape if need_x else (0,), x.dtype)
+    sums = np.zeros((2, count, shape[1]), x.dtype)
+    if x.size:
+        scale, _ = scale_and_shift(rows, weight, None)
+        targets = dx.reshape(shape if need_x else (0, 0)), sums, need_x, need_weight or need_bias
+        layer_norm_backward_rows(
+            count, step, rows_of(g), rows, scale, np.ascontiguousarray(mean, np.float64).reshape(-1),
+            np.ascontiguousarray(rstd, x.dtype).reshape(-1), *targets
+        )  # fmt: skip
+    return (
+        dx if need_x else None,
+        sums[0].sum(0) if need_weight else None,
+        sums[1].sum(0) if need_bias else None,
+    )
+
+
+def layer_norm_backward_reference(
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    mean: Array,
+    rstd: Array,
+    need_x: bool = True,
+    need_weight: bool = True,
+    need_bias: bool = True,
+) -> tuple[Array | None, Array | None, Array | None]:
+    column = (*x.shape[:-1], 1)
+    rstd = rstd.astype(x.dtype, copy=False).reshape(column)
+    z = (x - mean.reshape(column)).astype(x.dtype, copy=False) * rstd
+    dz = g if weight is None else g * weight
+    dx = rstd * (dz - dz.mean(-1, keepdims=True) - z * (dz * z).mean(-1, keepdims=True))
+    rows = tuple(range(x.ndim - 1))
+    return dx if need_x else None, (g * z).sum(rows) if need_weight else None, g.sum(rows) if need_bias else None
+
+
+@parallel
+def layer_norm_backward_rows(
+    block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any,
+    need_x: bool, need_sums: bool
+) -> None:  # fmt: skip
+    number = x.dtype.type
+    cols = number(x.shape[1])
+    dweight, dbias = sums[0, block], sums[1, block]
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        upper, source, scale = g[row], x[row], rstd[row]
+        high = number(mean[row])
+        low = number(mean[row] - np.float64(high))
+        if need_sums:
+            for col in range(source.size):
+                dweight[col] += upper[col] * (minus(minus(source[col], high), low) * scale)
+                dbias[col] += upper[col]
+        if need_x:
+            target = dx[row]
+            total, product = number(0), number(0)
+            for col in range(source.size):
+                dz = upper[col] * weight[col]
+                total += dz
+                product += dz * (minus(minus(source[col], high), low) * scale)
+            average, slope = total / cols, product / cols
+            for col in range(source.size):
+                z = minus(minus(source[col], high), low) * scale
+                target[col] = scale * (upper[col] * weight[col] - average - z * slope)
+
+
+def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
+    """weight and bias as the kernels want them, 1 and 0 where there are none."""
+    cols, dtype = rows.shape[1], rows.dtype
+    return (
+        np.ones(cols, dtype) if weight is None else np.ascontiguousarray(weight, dtype).reshape(-1),
+        np.zeros(cols, dtype) if bias is None else np.ascontiguousarray(bias, dtype).reshape(-1),
+    )
+
+
+# ---------------------------------------------------------------- rms_norm
+def rms_norm(x: Array, weight: Array | None, eps: float) -> tuple[Array, Array]:
+    """(y, rrms); rrms (rows,) has the dtype of x."""
+    if x.dtype not in NATIVE:
+        return elsewhere(rms_norm, rms_norm_reference, x.dtype, x, weight, eps)
+    rows = rows_of(x)
+    y, rrms = np.empty(x.shape, x.dtype), np.empty(len(rows), x.dtype)
+    if x.size:
+        count, step = blocks(*rows.shape)
+        rms_norm_rows(count, step, rows, scale_and_shift(rows, weight, None)[0], eps, y.reshape(rows.shape), rrms)
+    return y, rrms
+
+
+def rms_norm_reference(x: Array, weight: Array | None, eps: float) -> tuple[Array, Array]:
+    rrms = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + eps)
+    return x * rrms if weight is None else x * rrms * weight, rrms.reshape(-1)
+
+
+@parallel
+def rms_norm_rows(block: int, step: int, x: Any, weight: Any, eps: float, y: Any, rrms: Any) -> None:
+    number = x.dtype.type
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        source, target = x[row], y[row]
+        squares = number(0)
+        for col in range(source.size):
+            squares += source[col] * source[col]
+        scale = number(1) / np.sqrt(squares / number(x.shape[1]) + number(eps))
+        for col in range(source.size):
+            target[col] = source[col] * scale * weight[col]
+        rrms[row] = scale
+
+
+def rms_norm_backward(
+    g: Array, x: Array, weight: Array | None, rrms: Array, need_x: bool = True, need_weight: bool = True
+) -> tuple[Array | None, Array | None]:
+    """(dx, dweight), None for those that are not needed; rrms as `rms_norm` returned it."""
+    if x.dtype not in NATIVE or g.dtype != x.dtype:
+        dtype = np.result_type(g, x)
+        return elsewhere(rms_norm_backward, rms_norm_backward_reference, dtype, g, x, weight, rrms, need_x, need_weight)
+    rows = rows_of(x)
+    count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
+    dx = np.empty(x.shape if need_x else (0,), x.dtype)
+    sums = np.zeros((count, rows.shape[1]), x.dtype)
+    if x.size:
+        scale, target = scale_and_shift(rows, weight, None)[0], dx.reshape(rows.shape if need_x else (0, 0))
+        rrms = np.ascontiguousarray(rrms, x.dtype).reshape(-1)
+        rms_norm_backward_rows(count, step, rows_of(g), rows, scale, rrms, target, sums, need_x, need_weight)
+    return dx if need_x else None, sums.sum(0) if need_weight else None
+
+
+def rms_norm_backward_reference(
+    g: Array, x: Array, weight: Array | None, rrms: Array, need_x: bool = True, need_weight: bool = True
+) -> tuple[Array | None, Array | None]:
+    scale = rrms.astype(x.dtype, copy=False).reshape(*x.shape[:-1], 1)
+    z = x * scale
+    dz = g if weight is None else g * weight
+    dx = scale * (dz - z * (dz * z).mean(-1, keepdims=True))
+    return dx if need_x else None, (g * z).sum(tuple(range(x.ndim - 1))) if need_weight else None
+
+
+@parallel
+def rms_norm_backward_rows(
+    block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any, need_x: bool, need_sums: bool
+) -> None:
+    number = x.dtype.type
+    dweight = sums[block]
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        upper, source, scale = g[row], x[row], rrms[row]
+        if need_sums:
+            for col in range(source.size):
+                dweight[col] += upper[col] * (source[col] * scale)
+        if need_x:
+            target = dx[row]
+            product = number(0)
+            for col in range(source.size):
+                product += upper[col] * weight[col] * (source[col] * scale)
+            slope = product / number(x.shape[1])
+            for col in range(source.size):
+                target[col] = scale * (upper[col] * weight[col] - source[col] * scale * slope)

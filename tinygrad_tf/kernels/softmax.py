@@ -1,0 +1,135 @@
+"""softmax and log_softmax along the last axis, forward and backward.
+
+Shapes: x, y, g (..., cols), any strides; results are new C-contiguous arrays.
+
+    softmax       y = exp(x - max) / sum(exp(x - max))        dx = y (g - sum(g y))
+    log_softmax   y = x - max - log(sum(exp(x - max)))        dx = g - exp(y) sum(g)
+
+A row whose numbers are all -inf gives NaN, as does one with +inf or NaN in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._math import exp_negative, log, minus
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, rows_of
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Weights that are positive and add up to 1, along the last axis."""
+    if x.dtype not in NATIVE:
+        return elsewhere(softmax, softmax_reference, x.dtype, x)
+    y = np.empty(x.shape, x.dtype)
+    if x.size:
+        rows = rows_of(x)
+        count, step = blocks(*rows.shape)
+        softmax_rows(count, step, rows, y.reshape(rows.shape))
+    return y
+
+
+def softmax_reference(x: np.ndarray) -> np.ndarray:
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+@parallel
+def softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        source, target = x[row], y[row]
+        top = largest(source)
+        total = x.dtype.type(0)
+        for col in range(source.size):
+            weight = exp_negative(minus(source[col], top))
+            target[col] = weight
+            total += weight
+        scale = x.dtype.type(1) / total
+        for col in range(source.size):
+            target[col] *= scale
+
+
+def softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The gradient for x from the one for y = softmax(x)."""
+    if y.dtype not in NATIVE or g.dtype != y.dtype:
+        return elsewhere(softmax_backward, softmax_backward_reference, np.result_type(g, y), g, y)
+    dx = np.empty(y.shape, y.dtype)
+    if y.size:
+        rows = rows_of(y)
+        count, step = blocks(*rows.shape)
+        softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape))
+    return dx
+
+
+def softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return y * (g - (g * y).sum(-1, keepdims=True))
+
+
+@parallel
+def softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+    for row in range(block * step, min(block * step + step, y.shape[0])):
+        upper, weights, target = g[row], y[row], dx[row]
+        common = g.dtype.type(0)
+        for col in range(weights.size):
+            common += upper[col] * weights[col]
+        for col in range(weights.size):
+            target[col] = weights[col] * (upper[col] - common)
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    """The logarithm of softmax(x), finite where softmax itself would underflow."""
+    if x.dtype not in NATIVE:
+        return elsewhere(log_softmax, log_softmax_reference, x.dtype, x)
+    y = np.empty(x.shape, x.dtype)
+    if x.size:
+        rows = rows_of(x)
+        count, step = blocks(*rows.shape)
+        log_softmax_rows(count, step, rows, y.reshape(rows.shape))
+    return y
+
+
+def log_softmax_reference(x: np.ndarray) -> np.ndarray:
+    shifted = x - x.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+@parallel
+def log_softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        source, target = x[row], y[row]
+        top = largest(source)
+        total = x.dtype.type(0)
+        for col in range(source.size):
+            total += exp_negative(minus(source[col], top))
+        log_total = log(total)
+        for col in range(source.size):
+            target[col] = minus(minus(source[col], top), log_total)
+
+
+def log_softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The gradient for x from the one for y = log_softmax(x)."""
+    if y.dtype not in NATIVE or g.dtype != y.dtype:
+        return elsewhere(log_softmax_backward, log_softmax_backward_reference, np.result_type(g, y), g, y)
+    dx = np.empty(y.shape, y.dtype)
+    if y.size:
+        rows = rows_of(y)
+        count, step = blocks(*rows.shape)
+        log_softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape))
+    return dx
+
+
+def log_softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return g - np.exp(y) * g.sum(-1, keepdims=True)
+
+
+@parallel
+def log_softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+    for row in range(block * step, min(block * step + step, y.shape[0])):
+        upper, logs, target = g[row], y[row], dx[row]
+        total = g.dtype.type(0)
+        for col in range(upper.size):
+            total += upper[col]
+        for col in range(upper.size):
+            target[col] = upper[col] - exp_negative(logs[col]) * total
