@@ -1,0 +1,1 @@
+"""What training needs besides the model: data, tokenizers, errors."""

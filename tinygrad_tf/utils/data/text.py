@@ -1,0 +1,105 @@
+"""Reading texts: the user's files, or the Python standard library's own source."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tinygrad_tf.utils.errors import InputError
+
+# The default text stops here: it is more than the default run sees (2,000 steps of 12 * 64 characters), and reading it
+# takes a tenth of a second.
+DEFAULT_CHARACTERS = 3_000_000
+MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text and where it comes from."""
+
+    content: str
+    source: str  # in words, for people
+    files: int
+
+    @property
+    def characters(self) -> int:
+        return len(self.content)
+
+
+def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
+    """The text of one file ("-": standard input), decoded as UTF-8 whatever the locale; line ends become a line feed.
+
+    A file that is missing, a directory, empty or not in that encoding is an InputError; it gives the byte offset.
+    """
+    name = "standard input" if str(path) == "-" else str(path)
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{name}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a directory; name the text files in it") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not data:
+        raise InputError(f"{name}: is empty")
+    text = _decode(data, name, encoding).replace("\r\n", "\n").replace("\r", "\n")
+    if not text:
+        raise InputError(f"{name}: is empty but for a byte-order mark")
+    return text
+
+
+def _decode(data: bytes, name: str, encoding: str) -> str:
+    try:
+        return data.decode(encoding).removeprefix("\ufeff")
+    except LookupError:
+        raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
+    except UnicodeError as error:
+        offset = error.start if isinstance(error, UnicodeDecodeError) else 0
+        guess = MARKS.get(data[:2], "latin-1")
+        raise InputError(
+            f"{name}: is not {encoding.upper()} text: byte 0x{data[offset]:02x} at offset {offset}; save it as UTF-8, "
+            f"or say what it is with --encoding (for example --encoding {guess})"
+        ) from None
+
+
+def read_texts(paths: Sequence[str | os.PathLike[str]], encoding: str = "utf-8") -> Text:
+    """Several files joined in the given order, each on a new line; the errors are those of `read_text`."""
+    if not paths:
+        raise InputError("no text file was named")
+    parts = [read_text(path, encoding) for path in paths]
+    joined = [part if part.endswith("\n") else part + "\n" for part in parts[:-1]] + parts[-1:]
+    return Text("".join(joined), ", ".join(map(str, paths)), len(parts))
+
+
+def standard_library_text(folder: str | os.PathLike[str] | None = None, characters: int = DEFAULT_CHARACTERS) -> Text:
+    """The modules of Python's own standard library on this machine, by name, up to `characters` characters.
+
+    Files that are not plain ASCII are left out, so that the vocabulary has about a hundred symbols. The same Python
+    gives the same text each time. Without sources (a frozen or zipped Python) it is an InputError.
+    """
+    root = Path(folder if folder is not None else sysconfig.get_path("stdlib"))
+    parts: list[str] = []
+    room = characters
+    for path in sorted(root.glob("*.py")):
+        content = _plain(path)
+        if content and len(content) <= room:
+            parts.append(content)
+            room -= len(content)
+    if not parts:
+        raise InputError(f"the source of Python's standard library is not at {root}; name a text file: train FILE")
+    return Text("".join(parts), f"Python's standard library, {root}", len(parts))
+
+
+def _plain(path: Path) -> str | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if not data.isascii():
+        return None
+    content = data.decode("ascii").replace("\r\n", "\n")
+    return content if content.endswith("\n") or not content else content + "\n"
