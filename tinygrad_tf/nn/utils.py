@@ -1,0 +1,80 @@
+"""What training loops do with parameters and gradients: clipping, and one long vector of all parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf import kernels
+from tinygrad_tf.creation import cat
+from tinygrad_tf.engine import clock, make
+from tinygrad_tf.tensor import Tensor
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def get_total_norm(gradients: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
+    """The norm of all gradients as one long vector, gathered in float64, so that no square overflows."""
+    arrays = [g.array for g in gradients]
+    dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
+    norm_type = float(norm_type)
+    if norm_type == 2.0 and arrays:
+        total = float(kernels.adamw.global_norm(arrays))
+    else:
+        norms = [np.linalg.norm(a.reshape(-1).astype(np.float64), norm_type) for a in arrays]
+        total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(f"the norm of the gradients is {total}, so they cannot be clipped; they are unchanged")
+    return make(np.asarray(total, dtype))
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients so that their common norm is at most max_norm (Pascanu et al., 2013); return the norm before.
+
+    >>> from tinygrad_tf import nn, tensor
+    >>> p = nn.Parameter(tensor([0.0, 0.0]))
+    >>> p.grad = tensor([3.0, 4.0])
+    >>> clip_grad_norm_([p], 1.0)
+    tensor(5.)
+    """
+    gradients = _gradients(parameters)
+    norm = get_total_norm(gradients, norm_type, error_if_nonfinite)
+    total = float(norm.array)
+    share = float(max_norm) / (total + 1e-6)
+    if share < 1.0 or not math.isfinite(total):
+        for g in gradients:
+            g.array *= g.array.dtype.type(share)
+            g.storage.changed = next(clock)
+    return norm
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Cut every entry of every gradient to [-clip_value, clip_value]."""
+    for g in _gradients(parameters):
+        np.clip(g.array, -clip_value, clip_value, out=g.array)
+        g.storage.changed = next(clock)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vector: Tensor, parameters: Iterable[Any]) -> None:
+    start = 0
+    for p in parameters:
+        size = p.array.size
+        p.array[...] = vector.array[start : start + size].reshape(p.array.shape)
+        p.storage.changed = next(clock)
+        start += size

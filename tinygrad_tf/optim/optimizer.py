@@ -1,0 +1,120 @@
+"""Optimizer: parameter groups, state, saving and loading; what all optimisers share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import make, mode
+from tinygrad_tf.tensor import Tensor
+
+
+class Optimizer:
+    """Base class. `params` are tensors, (name, tensor) pairs, or dictionaries with "params" and own settings each.
+
+    state: for each parameter a dictionary of arrays and numbers; state_dict numbers the parameters in order.
+    """
+
+    param_groups: list[dict[str, Any]]
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        self.defaults = defaults
+        self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        self.param_groups = []
+        groups = [params] if isinstance(params, Tensor) else list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own."""
+        group = dict(group)
+        params = group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        params = [p[1] if isinstance(p, tuple) else p for p in params]
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize tensors, got {type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError("optimizer can only optimize leaf tensors; this one is the result of an operation")
+            if id(p) in known:
+                raise ValueError("a parameter appears in more than one parameter group, or twice in one")
+            known.add(id(p))
+        group["params"] = params
+        for name, value in self.defaults.items():
+            group.setdefault(name, value)
+        self.param_groups.append(group)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad.array[...] = 0
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient; `closure`, if given, recomputes the loss first."""
+        loss = closure() if closure is not None else None
+        before, mode.grad = mode.grad, False
+        try:
+            for group in self.param_groups:
+                self.update_group(group, [p for p in group["params"] if p.grad is not None])
+        finally:
+            mode.grad = before
+        return loss
+
+    def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """One step for the parameters of a group that have a gradient."""
+        raise NotImplementedError(f"{type(self).__name__} must define update_group")
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and settings, with the parameters numbered in order."""
+        number = {id(p): i for i, p in enumerate(self._params())}
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]}
+            for g in self.param_groups
+        ]
+        state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copy state and settings in; groups must match in number and size."""
+        groups = state_dict["param_groups"]
+        sizes = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"the loaded state has parameter groups of sizes {sizes[0]}, this optimizer {sizes[1]}")
+        params = list(self._params())
+        numbers = [i for g in groups for i in g["params"]]
+        self.state = defaultdict(dict)
+        for i, p in zip(numbers, params, strict=True):
+            if i in state_dict["state"]:
+                self.state[p] = {k: _copied(v, p) for k, v in state_dict["state"][i].items()}
+        for own, loaded in zip(self.param_groups, groups, strict=True):
+            own.update({k: v for k, v in loaded.items() if k != "params"})
+
+    def _params(self) -> Iterable[Tensor]:
+        return (p for g in self.param_groups for p in g["params"])
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _copied(value: Any, like: Tensor) -> Any:
+    """A private copy of a piece of state, in the parameter's dtype where it has the parameter's shape."""
+    if isinstance(value, Tensor):
+        array = value.array
+        dtype = like.dtype if array.shape == like.array.shape and array.dtype.kind == "f" and array.ndim else array.dtype
+        return make(np.array(array, dtype))
+    return value
