@@ -86,6 +86,17 @@ def select(typingctx: Any, condition: Any, yes: Any, no: Any) -> Any:
     return yes(types.boolean, yes, yes), emit
 
 
+@instruction
+def pointer(typingctx: Any, address: Any, like: Any) -> Any:
+    """The address as a pointer to numbers of the type that the array `like` has."""
+    result = types.CPointer(like.dtype)
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(result))
+
+    return result(types.int64, like), emit
+
+
 def _multiply_add(builder: Any, a: Any, b: Any, c: Any) -> Any:
     name = "llvm.fmuladd.f32" if a.type == ir.FloatType() else "llvm.fmuladd.f64"
     function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(a.type, [a.type] * 3), name)
