@@ -1,9 +1,9 @@
 """Two uniform numbers make two normal ones (Box and Muller 1958), rounded as PyTorch's vector code rounds.
 
-PyTorch's float32 path uses Moshier's Cephes polynomials for the logarithm, sine and cosine, and fused multiply-adds (one
-rounding instead of two). Both are written out here in NumPy, so the bits do not depend on the machine. NumPy has no fused
-multiply-add; in float32 one goes by way of float64, where the product of two float32 numbers is exact. (Rounding twice
-gives another number than rounding once in about one case of 2**29.)
+PyTorch's float32 path uses Moshier's Cephes polynomials for the logarithm, sine and cosine, and fused multiply-adds
+(one rounding instead of two). Both are written out here in NumPy, so the bits do not depend on the machine. NumPy has
+no fused multiply-add; in float32 one goes by way of float64, where the product of two float32 numbers is exact.
+(Rounding twice gives another number than rounding once in about one case of 2**29.)
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _polar(radius: Array, angle: Array) -> tuple[Array, Array, Array]:
     return np.sqrt(-2.0 * np.log(radius)), np.cos(angle), np.sin(angle)
 
 
-# -- float32 arithmetic in float64 arrays: every operation is exact or nearly so, and `_rounded` to float32 ----------------
+# -- float32 arithmetic in float64 arrays: every operation is exact or nearly so, and `_rounded` to float32 --
 
 
 def _polar_float32(radius: Array, angle: Array) -> tuple[Array, Array, Array]:
@@ -108,7 +108,7 @@ def _log(x: Array, exponent: Array) -> Array:
     """Natural logarithm of x * 2**exponent for x in [0.5, 1)."""
     low = x < math.sqrt(0.5)
     exponent = (exponent - low).astype(np.float64)
-    x = np.ldexp(x, low) - 1.0
+    x = x * (low + 1.0) - 1.0
     square = _rounded(x * x)
     rest = _rounded(_polynomial(LOG, x) * x)
     rest *= square
@@ -142,8 +142,15 @@ def _cosine_and_sine(angle: Array) -> tuple[Array, Array]:
     cosine -= square
     _rounded(cosine)
     cosine += 1.0
-    swap = (eighths & 2) != 0
-    cosine, sine = np.where(swap, sine, cosine), np.where(swap, cosine, sine)
-    np.negative(cosine, out=cosine, where=((eighths + 2) & 4) != 0)
-    np.negative(sine, out=sine, where=(eighths & 4) != 0)
+    _swap_where(eighths >> 1 & 1, cosine, sine)
+    cosine *= ((eighths + 2) >> 1 & 2) * -1.0 + 1.0
+    sine *= (eighths >> 1 & 2) * -1.0 + 1.0
     return cosine, sine
+
+
+def _swap_where(choice: Array, a: Array, b: Array) -> None:
+    """Exchange the numbers of a and b where `choice` is 1, not 0, by their bits: branches at random cost far more."""
+    a_bits, b_bits = a.view(np.int64), b.view(np.int64)
+    difference = (a_bits ^ b_bits) & -choice.astype(np.int64)
+    a_bits ^= difference
+    b_bits ^= difference

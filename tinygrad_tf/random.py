@@ -1,7 +1,8 @@
 """Random numbers: PyTorch's CPU generator, so that a program with the same seed sees the same numbers.
 
-PyTorch draws from a Mersenne twister (Matsumoto and Nishimura 1998, MT19937, 32 bits a draw) and each distribution spends
-its draws in a fixed way. This file follows both, so `manual_seed(123)` gives the numbers that a PyTorch tutorial prints.
+PyTorch draws from a Mersenne twister (Matsumoto and Nishimura 1998, MT19937, 32 bits a draw) and each distribution
+spends its draws in a fixed way. This file follows both: `manual_seed(123)` gives the numbers that a PyTorch tutorial
+prints.
 
     distribution              draws, each 32 bits            the same as PyTorch 2.13 on a CPU
     uniform                   1 (float64: 2)                 bit for bit
@@ -14,8 +15,8 @@ its draws in a fixed way. This file follows both, so `manual_seed(123)` gives th
     exponential               2                              bit for bit in float32
     multinomial               2 per category or per sample   see `Generator.multinomial`
 
-Builds of PyTorch that use Intel's MKL for `bernoulli_` and `exponential_` draw other numbers there; those of Apple's and
-Arm's processors and the current wheels do not. "Bit for bit" leaves float64 logarithms, sines and cosines to NumPy.
+Some builds of PyTorch draw other numbers for `bernoulli_` and `exponential_` (Intel's MKL). "Bit for bit" leaves the
+logarithms, sines and cosines of float64 to NumPy, which differ between machines in the last bit or two.
 
 A Generator knows no Tensor: it returns NumPy arrays.
 """
@@ -33,6 +34,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_tf._box_muller import box_muller, multiply_add
+from tinygrad_tf._sampling import InvalidRandomArgument, check_weights, first_to_arrive, swapped, where_points_fall
 
 Shape = int | Sequence[int]
 Array = NDArray[Any]
@@ -51,15 +53,11 @@ STATE = np.dtype(
 )
 
 
-class InvalidRandomArgument(ValueError, RuntimeError):
-    """An argument out of range: a ValueError as Python has it, and a RuntimeError as programs written for PyTorch expect."""
-
-
 class Generator:
     """A stream of random numbers with PyTorch's interface.
 
-    `device` is for programs written for PyTorch and must be 'cpu'. Drawing is safe from several threads: each call takes
-    its numbers from the stream in one piece.
+    `device` is for programs written for PyTorch and must be 'cpu'. Drawing is safe from several threads: each call
+    takes its numbers from the stream in one piece.
 
     >>> generator = Generator().manual_seed(123)
     >>> generator.uniform((2, 2))
@@ -97,7 +95,7 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Start anew from a seed that the operating system picks, and return it (53 bits, so that JSON keeps it exact)."""
+        """Start anew from a seed that the operating system picks, and return it (53 bits: exact in JSON)."""
         seed = int.from_bytes(os.urandom(8), "little") >> 11
         self.manual_seed(seed)
         return seed
@@ -119,7 +117,7 @@ class Generator:
             twister = self._stream().get_state(legacy=False)["state"]
             record["seed"], record["key"], record["seeded"] = self._seed, twister["key"], 1
             record["next"] = twister["pos"]
-            record["left"] = WORDS + 1 - twister["pos"] if twister["pos"] else 1
+            record["left"] = WORDS + 1 - twister["pos"]
             if self._spare_normal is not None:
                 record["normal"], record["normal_valid"] = self._spare_normal, 1
         return record.view(np.uint8).copy()
@@ -129,13 +127,15 @@ class Generator:
         data = np.asarray(state)
         if data.shape != (STATE.itemsize,) or data.dtype != np.uint8:
             raise InvalidRandomArgument(
-                f"state must be the {STATE.itemsize} bytes (uint8) of get_state, got shape {data.shape}, dtype {data.dtype}"
+                f"state must be the 5056 bytes (uint8) of get_state, got shape {data.shape}, dtype {data.dtype}"
             )
         record = np.ascontiguousarray(data).view(STATE)[0]
         left, position = int(record["left"]), int(record["next"])
-        if not (1 <= left <= WORDS and position <= WORDS and (record["key"] < 2**32).all() and record["key"].any()):
-            raise InvalidRandomArgument("state is damaged: it does not hold a Mersenne twister, take one from get_state")
-        key = {"key": record["key"].astype(np.uint32), "pos": WORDS if left == 1 else position}
+        fresh = left == 1  # the next draw makes new words; PyTorch may have left any position
+        whole = fresh or (1 <= position < WORDS and left + position == WORDS + 1)
+        if not (whole and (record["key"] < 2**32).all() and record["key"].any()):
+            raise InvalidRandomArgument("state is damaged: it holds no Mersenne twister, take one from get_state")
+        key = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else position}
         with self._lock:
             self._restart(int(record["seed"]))
             self._stream().set_state({"bit_generator": "MT19937", "state": key})
@@ -181,9 +181,9 @@ class Generator:
         float64 takes two draws a number, every other floating dtype one draw, rounded from float32.
         """
         shape, dtype = _shape(shape), _floating(dtype)
-        if not (low <= high and math.isfinite(high - low)):
-            raise InvalidRandomArgument(f"uniform needs finite low <= high, got low={low}, high={high}")
         wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+        if not (low <= high and max(abs(low), abs(high), high - low) <= np.finfo(wide).max):
+            raise InvalidRandomArgument(f"uniform needs finite low <= high, got low={low}, high={high}")
         values = self._fractions(math.prod(shape), wide)
         if (low, high) != (0.0, 1.0):
             start = wide.type(low)
@@ -262,23 +262,23 @@ class Generator:
         """A random order of 0 .. n - 1, as `torch.randperm` (the Fisher-Yates shuffle).
 
         >>> Generator().manual_seed(123).permutation(5).tolist()
-        [2, 3, 1, 0, 4]
+        [2, 0, 1, 3, 4]
         """
         n = operator.index(n)
-        if n < 0:
-            raise InvalidRandomArgument(f"n must not be negative, got {n}")
+        if not 0 <= n < 2**31:
+            raise InvalidRandomArgument(f"n must be from 0 to 2**31 - 1, got {n}")
         draws = max(n - 1, 0)
         left = np.arange(n, n - draws, -1, dtype=np.uint64)
         words = self._words(draws) if n < (2**32 - 1) // 20 else self._long_words(draws)
         partner = np.arange(n, dtype=np.int64)
         partner[:draws] += (words % left).astype(np.int64)
-        return _swapped(partner)
+        return swapped(partner)
 
     def bernoulli(self, p: float | Array, shape: Shape | None = None) -> NDArray[np.bool_]:
         """True with probability `p`.
 
-        With a number and a shape: as `Tensor.bernoulli_(p)`, and so as the masks of dropout with p = 1 - dropout. With an
-        array (shape left out): as `torch.bernoulli(p)`, each entry with its own probability.
+        With a number and a shape: as `Tensor.bernoulli_(p)`, and so as the masks of dropout with p = 1 - dropout.
+        With an array (shape left out): as `torch.bernoulli(p)`, each entry with its own probability.
 
         >>> Generator().manual_seed(123).bernoulli(0.5, 6).astype(int)
         array([1, 1, 0, 1, 1, 0])
@@ -305,12 +305,13 @@ class Generator:
     def multinomial(self, probabilities: Array, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
         """Draw `num_samples` indices per row of weights (rows, n) or (n,), as `torch.multinomial`.
 
-        The weights need not sum to 1. An index of weight 0 is never drawn: without replacement, asking for more samples than
-        a row has positive weights is an error (PyTorch returns such indices).
+        The weights need not sum to 1. An index of weight 0 is never drawn: without replacement, asking for more samples
+        than a row has positive weights is an error (PyTorch returns such indices).
 
-        One sample, or no replacement: the largest of weight / exponential (float32, bit for bit). With replacement: a search in
-        the cumulative sums. These are taken in float64, where PyTorch adds float32 up in float32 and loses the tails of long
-        rows; so float64 rows match, and float32 rows but for draws within about 1e-7 per category of a boundary.
+        One sample, or no replacement: the largest of weight / exponential, bit for bit. With replacement: a search in
+        the cumulative sums. These are taken in float64, where PyTorch adds float32 up in float32 and loses the tails of
+        long rows; so a float32 row matches but for draws that fall within that error of a boundary (of 300 draws from
+        65 categories none, from 50,257 about ten).
 
         >>> Generator().manual_seed(0).multinomial(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), 1).tolist()
         [[1], [0]]
@@ -320,34 +321,16 @@ class Generator:
             raise InvalidRandomArgument(f"probabilities must have shape (n,) or (rows, n), n > 0, got {weights.shape}")
         weights = weights.astype(np.result_type(_floating(weights.dtype), np.float32), copy=False)
         rows, num_samples = weights.reshape(-1, weights.shape[-1]), operator.index(num_samples)
-        _check_weights(rows, num_samples, replacement)
+        check_weights(rows, num_samples, replacement)
         if replacement and num_samples > 1:
-            chosen = self._by_cumulative_sums(rows, num_samples)
+            points = self._fractions(len(rows) * num_samples, np.dtype(np.float64))
+            chosen = where_points_fall(rows, points.reshape(len(rows), num_samples))
         else:
-            chosen = self._by_exponentials(rows, num_samples)
+            chosen = first_to_arrive(rows, self.exponential(rows.shape, dtype=rows.dtype), num_samples)
         return chosen.reshape(*weights.shape[:-1], num_samples)
 
-    def _by_exponentials(self, rows: Array, num_samples: int) -> NDArray[np.int64]:
-        """weight / exponential is largest at i with probability weight_i / sum, and the next largest follow in turn."""
-        waits = self.exponential(rows.shape, dtype=rows.dtype)
-        exponents = np.frexp(rows.max(axis=1, keepdims=True))[1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            races = np.ldexp(rows, -exponents) / waits  # a scale of 2**k changes no bit and keeps clear of overflow
-        races[rows == 0.0] = -1.0  # never drawn, not even where small weights underflow or a wait is 0
-        if num_samples == 1:
-            return races.argmax(axis=1)
-        return np.argsort(-races, axis=1, kind="stable")[:, :num_samples]
 
-    def _by_cumulative_sums(self, rows: Array, num_samples: int) -> NDArray[np.int64]:
-        points = self._fractions(len(rows) * num_samples, np.dtype(np.float64)).reshape(len(rows), num_samples)
-        points = np.maximum(points, np.finfo(np.float64).tiny)  # a draw of 0 must not hit leading weights of 0
-        chosen = np.empty(points.shape, np.int64)
-        for row, sums in enumerate(np.cumsum(rows, axis=1, dtype=np.float64)):
-            chosen[row] = np.searchsorted(sums / float(sums[-1]), points[row])
-        return chosen
-
-
-# -- the process's own generator -----------------------------------------------------------------------------------------
+# -- the process's own generator -----------------------------------------------------------------------------
 
 default_generator = Generator()
 default_generator.seed()
@@ -382,11 +365,12 @@ def _restored(state: NDArray[np.uint8]) -> Generator:
     return Generator().set_state(state)
 
 
-# -- helpers -------------------------------------------------------------------------------------------------------------
+# -- helpers -------------------------------------------------------------------------------------------------
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:
-    sizes = tuple(operator.index(size) for size in ((shape,) if np.ndim(shape) == 0 else shape))  # type: ignore[union-attr]
+    sizes = tuple(shape) if isinstance(shape, Sequence) else tuple(np.atleast_1d(shape).tolist())
+    sizes = tuple(operator.index(size) for size in sizes)
     if any(size < 0 for size in sizes):
         raise InvalidRandomArgument(f"shape must not have negative sizes, got {sizes}")
     return sizes
@@ -409,50 +393,5 @@ def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     return -(2**digits), 2**digits
 
 
-def _swapped(partner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 .. n - 1 after swapping places i and partner[i] >= i for i = 0, 1, .. n - 1 in turn, all at once.
-
-    Step i puts in place i what lies in place j = partner[i] by then. That is j itself, unless an earlier step swapped with
-    j; the last such step k < i left there what lay in place k before it. So a place leads back to an earlier step and on
-    from there, until a place that no step had touched: `origin` follows all these chains, twice as far each round.
-    """
-    n = len(partner)
-    steps = np.arange(n)
-    origin = steps.copy()
-    moving = partner != steps
-    origin[partner[moving]] = steps[moving]  # of several steps that swapped with one place, the last one stays
-    unsettled = np.flatnonzero(origin != steps)
-    while unsettled.size:
-        before = origin[unsettled]
-        further = origin[before]
-        origin[unsettled] = further
-        unsettled = unsettled[further != before]
-    places, order = np.divmod(np.sort(partner * n + steps), n)
-    shuffled = partner.copy()
-    again = np.flatnonzero(places[1:] == places[:-1])
-    shuffled[order[again + 1]] = origin[order[again]]
-    return shuffled
-
-
 def _worst(values: Array, low: float, high: float) -> float:
     return float(values[~((values >= low) & (values <= high))].flat[0])
-
-
-def _check_weights(rows: Array, num_samples: int, replacement: bool) -> None:
-    if num_samples < 1:
-        raise InvalidRandomArgument(f"num_samples must be at least 1, got {num_samples}")
-    if not ((rows >= 0.0) & (rows < np.inf)).all():
-        bad = rows[~((rows >= 0.0) & (rows < np.inf))][0]
-        raise InvalidRandomArgument(f"probabilities must be finite and not negative (no NaN), got {bad}")
-    if not len(rows):
-        return
-    positive = np.count_nonzero(rows, axis=1)
-    if not positive.all():
-        raise InvalidRandomArgument(f"each row of probabilities needs a positive sum, that of row {positive.argmin()} is 0")
-    if not np.isfinite(rows.sum(axis=1, dtype=np.float64)).all():
-        raise InvalidRandomArgument("the sum of a row of probabilities is infinite: divide the row by its largest entry first")
-    if not replacement and num_samples > positive.min():
-        raise InvalidRandomArgument(
-            f"cannot draw num_samples={num_samples} different indices from a row with {positive.min()} positive "
-            "probabilities: ask for fewer, or draw with replacement=True"
-        )
