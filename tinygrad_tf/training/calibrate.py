@@ -1,0 +1,109 @@
+"""How long a run will take, measured in a fraction of a second before it begins; and the run that fits a given time."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from tinygrad_tf.training.config import TrainConfig
+from tinygrad_tf.training.trainer import Trainer
+from tinygrad_tf.utils.data import validation_batches
+
+PATIENCE = 0.5  # seconds that the timed steps may take together
+MOST_STEPS = 8
+FIXED_SECONDS = 2.5  # the picture and the last checkpoint
+SAVE_SECONDS = 0.1
+MARGIN = 0.95  # share of the minutes that is planned: processors slow down when they get warm
+
+SIZE = ("layers", "heads", "channels", "context", "batch")
+# From small to large: what a laptop learns most from in seconds, a few minutes, a quarter of an hour, hours.
+LADDER = (
+    {"layers": 2, "heads": 2, "channels": 64, "context": 32, "batch": 12},
+    {"layers": 4, "heads": 4, "channels": 128, "context": 64, "batch": 12},
+    {"layers": 6, "heads": 6, "channels": 192, "context": 128, "batch": 16},
+    {"layers": 6, "heads": 6, "channels": 384, "context": 256, "batch": 32},
+)
+ENOUGH_STEPS = 2000  # a size is worth taking when it gets so many
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Measured seconds."""
+
+    step: float  # one training step
+    evaluation: float  # one validation batch
+
+
+def calibrate(trainer: Trainer, patience: float = PATIENCE) -> Calibration:
+    """Time a few steps and validation batches of this trainer, then put it back to where it was, bit for bit.
+
+    The first step, in which kernels are loaded or compiled, does not count.
+    """
+    before = trainer.state()
+    started = time.perf_counter()
+    try:
+        trainer.time_steps(1)
+        steps: list[float] = []
+        begun = time.perf_counter()
+        while len(steps) < MOST_STEPS and (not steps or time.perf_counter() - begun < patience):
+            steps.append(trainer.time_steps(1))
+    finally:
+        trainer.load_state(before)
+    trainer.evaluate(1)
+    evaluation = _seconds(lambda: trainer.evaluate(1))
+    del started
+    return Calibration(statistics.median(steps), evaluation)
+
+
+def expected_seconds(trainer: Trainer, measured: Calibration, steps: int | None = None) -> float:
+    """How long the trainer's remaining steps take with all evaluations and saves (or `steps` steps from here on)."""
+    c = trainer.config
+    left = c.steps - trainer.step if steps is None else steps
+    evaluations = left // c.eval_interval + 1
+    each = measured.evaluation * _batches(trainer, c.eval_batches) + SAVE_SECONDS
+    return left * measured.step + evaluations * each + measured.evaluation * _batches(trainer, 0) + FIXED_SECONDS
+
+
+def steps_for(trainer: Trainer, measured: Calibration, seconds: float) -> int:
+    """The largest number of steps that is expected to be done in that time, at least 1."""
+    low, high = 1, max(1, int(seconds / measured.step))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if expected_seconds(trainer, measured, middle) <= seconds else (low, middle - 1)
+    return low
+
+
+def sizes_to_try(seconds: float, measured: Calibration, config: TrainConfig) -> list[TrainConfig]:
+    """Configurations of the ladder that might get enough steps, the largest first; a measured one is the yardstick."""
+    sizes = [dataclasses.replace(config, **size) for size in LADDER]
+    guesses = [measured.step * work(size) / work(config) for size in sizes]
+    # Large steps run at a better rate than small ones: what misses by a factor of two is measured all the same.
+    return [size for size, guess in zip(sizes, guesses, strict=True) if guess * ENOUGH_STEPS <= 2 * seconds][::-1]
+
+
+def work(config: TrainConfig) -> float:
+    """Multiplications of one step, up to a factor: 12 C^2 in the matrices of a layer, 2 T C in its attention."""
+    each = config.layers * (12 * config.channels**2 + 2 * config.context * config.channels)
+    return float(config.tokens_per_step * each)
+
+
+def _batches(trainer: Trainer, most: int) -> float:
+    """How many validation batches there are, in units of a full one."""
+    c = trainer.config
+    whole = (len(trainer.validation_tokens) - 1) / c.tokens_per_step
+    return min(most, math.ceil(whole)) if most else whole
+
+
+def _seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def worth_it(names: Collection[str]) -> bool:
+    """Whether `fit` may choose the size: when the user has named none of its parts."""
+    return not set(names) & set(SIZE)

@@ -1,0 +1,233 @@
+"""The run folder: what training writes, so that it can go on and be sampled.
+
+    RUN/config.json            settings and where the text came from
+        tokenizer.json         the vocabulary
+        tokens.npy             the text as token ids, read through a memory map
+        metrics.jsonl          one record a step
+        checkpoint.json        which checkpoint is the latest, which the best
+        checkpoints/step-N/    weights.safetensors, optimizer.safetensors, state.json
+        loss.png
+
+A checkpoint is written into a folder of its own, and checkpoint.json is replaced last, in one rename. So whatever moment a
+crash picks, checkpoint.json names a whole checkpoint whose three files belong together. Every file carries a format version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinygrad_tf.training.config import TrainConfig
+from tinygrad_tf.training.files import locked, read_json, sync_folder, write_atomically, write_json
+from tinygrad_tf.training.trainer import Arrays, Record, Trainer, TrainerState
+from tinygrad_tf.utils.data import CharTokenizer, load_tokens, save_tokens
+from tinygrad_tf.utils.data.tokens import Tokens
+from tinygrad_tf.utils.errors import InputError
+
+FORMAT = 1
+SECONDS_BETWEEN_SAVES = 60.0  # at most so much work is lost to a crash, also where evaluations are rare
+
+
+@dataclass
+class Run:
+    """An open run folder."""
+
+    folder: Path
+    config: TrainConfig
+    tokenizer: CharTokenizer
+    text: dict[str, Any]  # source, files, characters
+
+    # --- making and opening ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | os.PathLike[str],
+        config: TrainConfig,
+        tokenizer: CharTokenizer,
+        tokens: Tokens,
+        text: dict[str, Any],
+    ) -> Run:
+        """Make a run folder; one that exists and is not empty is an InputError: no run is ever overwritten."""
+        run = cls(Path(folder), config, tokenizer, text)
+        check_free(run.folder)
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            save_tokens(run.folder / "tokens.npy", tokens, len(tokenizer))
+            write_json(run.folder / "tokenizer.json", tokenizer.state())
+            run.write_config()
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        return run
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> Run:
+        """Open what `create` made; an InputError says what is missing, broken, or of another program or version."""
+        path = Path(folder)
+        if not path.is_dir():
+            raise InputError(f"{folder}: {'is a file, not a run folder' if path.exists() else 'no such run folder'}")
+        if not (path / "config.json").is_file():
+            raise InputError(f"{folder}: is not a run folder of tinygrad-tf train (it has no config.json)")
+        saved = read_json(path / "config.json")
+        config = TrainConfig.from_dict(saved.get("config"), str(path / "config.json"))
+        text = saved.get("text")
+        if not isinstance(text, dict):
+            raise InputError(f"{path / 'config.json'}: is broken, it does not say which text was used")
+        return cls(path, config, CharTokenizer.load(path / "tokenizer.json"), text)
+
+    def write_config(self) -> None:
+        saved = {"format": FORMAT, "config": self.config.as_dict(), "text": self.text}
+        write_json(self.folder / "config.json", saved)
+
+    def tokens(self) -> Tokens:
+        """The text's token ids, memory-mapped."""
+        return load_tokens(self.folder / "tokens.npy", len(self.tokenizer))
+
+    def lock(self) -> contextlib.AbstractContextManager[None]:
+        """Keep other processes from training in this folder at the same time."""
+        return locked(self.folder / ".lock", str(self.folder))
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    def save(self, trainer: Trainer) -> None:
+        """Save where the trainer stands; TrainingError (and nothing is written) when a weight is not finite."""
+        state = trainer.state()
+        name = f"step-{trainer.step:08d}"
+        pointer = self._pointer() if (self.folder / "checkpoint.json").exists() else {}
+        if pointer.get("latest") == name:
+            return  # the same step of the same run: the same bits
+        best = name if trainer.best_step == trainer.step else pointer.get("best", name)
+        self._write(self.folder / "checkpoints" / name, state)
+        write_json(self.folder / "checkpoint.json", {"format": FORMAT, "latest": name, "best": best})
+        self._keep({name, best})
+
+    def load(self, trainer: Trainer) -> None:
+        """Bring the trainer to the latest checkpoint."""
+        state = self._read(self._checkpoint("latest"))
+        try:
+            trainer.load_state(state)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{self._checkpoint('latest')}: does not fit the configuration of the run: {error}"
+            ) from None
+
+    def weights(self, which: str = "latest") -> tuple[int, Arrays]:
+        """Step and weights by name, of the "latest" checkpoint or of the "best" by validation loss."""
+        state = self._read(self._checkpoint(which), only_weights=True)
+        return int(state.progress["step"]), state.weights
+
+    def _pointer(self) -> dict[str, Any]:
+        if not (self.folder / "checkpoint.json").exists():
+            raise InputError(f"{self.folder}: has no checkpoint yet; train it anew")
+        return read_json(self.folder / "checkpoint.json")
+
+    def _checkpoint(self, which: str) -> Path:
+        name = self._pointer().get(which)
+        if not isinstance(name, str) or Path(name).name != name:
+            raise InputError(f"{self.folder / 'checkpoint.json'}: is broken, it names no {which} checkpoint")
+        if not (self.folder / "checkpoints" / name).is_dir():
+            raise InputError(f"{self.folder}: the checkpoint {name}, which checkpoint.json names, is missing")
+        return self.folder / "checkpoints" / name
+
+    def _write(self, target: Path, state: TrainerState) -> None:
+        from safetensors.numpy import save
+
+        target.parent.mkdir(exist_ok=True)
+        part = target.with_name(f".{target.name}.part")
+        for leftover in (part, target):  # of a crash: checkpoint.json does not name it
+            shutil.rmtree(leftover, ignore_errors=True)
+        part.mkdir()
+        step = {"format": str(FORMAT), "step": str(state.progress["step"])}
+        write_atomically(part / "weights.safetensors", save(state.weights, {**step, "kind": "weights"}))
+        write_atomically(part / "optimizer.safetensors", save(state.optimizer, {**step, "kind": "optimizer"}))
+        write_json(part / "state.json", {"format": FORMAT, **state.progress})
+        os.rename(part, target)
+        sync_folder(target.parent)
+
+    def _keep(self, names: set[str]) -> None:
+        for path in (self.folder / "checkpoints").iterdir():
+            if path.name not in names:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _read(self, folder: Path, only_weights: bool = False) -> TrainerState:
+        progress = read_json(folder / "state.json")
+        step = progress.get("step")
+        weights = read_arrays(folder / "weights.safetensors", "weights", step)
+        optimizer = {} if only_weights else read_arrays(folder / "optimizer.safetensors", "optimizer", step)
+        return TrainerState(weights, optimizer, progress)
+
+    # --- metrics --------------------------------------------------------------------------------------------------
+
+    def follow(self, trainer: Trainer) -> Iterator[Record]:
+        """The trainer's records, each written to metrics.jsonl; checkpoints are saved at evaluations and every minute."""
+        self._trim_metrics(trainer.step)
+        self.save(trainer)
+        saved = time.monotonic()
+        with open(self.folder / "metrics.jsonl", "a", encoding="ascii", buffering=1) as file:
+            for record in trainer.train():
+                file.write(json.dumps({"format": FORMAT, **record.as_dict()}) + "\n")
+                if record.validation_loss is not None or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                    self.save(trainer)
+                    saved = time.monotonic()
+                yield record
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The records of metrics.jsonl; a line that a crash cut off ends the list."""
+        path = self.folder / "metrics.jsonl"
+        records: list[dict[str, Any]] = []
+        if path.exists():
+            with contextlib.suppress(ValueError, TypeError), open(path, "rb") as file:
+                for line in file:
+                    records.append({**json.loads(line)})
+        return records
+
+    def _trim_metrics(self, step: int) -> None:
+        """Leave out what came after the checkpoint: those steps are done again."""
+        path = self.folder / "metrics.jsonl"
+        kept = [record for record in self.metrics() if record.get("step", 0) <= step]
+        content = "".join(json.dumps(record) + "\n" for record in kept).encode("ascii")
+        if path.exists() and path.read_bytes() != content:
+            write_atomically(path, content)
+
+
+def check_free(folder: Path) -> None:
+    """An InputError when a run cannot be made there because something is there already."""
+    if folder.is_dir() and any(folder.iterdir()):
+        again = f"go on with --resume {folder}, or" if (folder / "config.json").exists() else ""
+        raise InputError(f"{folder}: exists and is not empty; {again} choose another --out".replace("  ", " "))
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; choose another --out")
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """parent/name, or with -2, -3 ... behind it, whichever is free."""
+    candidates = (parent / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
+    return next(path for path in candidates if not path.exists())
+
+
+def read_arrays(path: Path, kind: str, step: Any) -> Arrays:
+    """The arrays of a safetensors file that `Run.save` wrote at that step; else an InputError."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("kind") != kind or metadata.get("format") != str(FORMAT):
+                known = f"format {metadata['format']!r}" if "format" in metadata else "no format version"
+                raise InputError(f"{path}: has {known}; this version of tinygrad-tf reads its own format {FORMAT} only")
+            if metadata.get("step") != str(step):
+                raise InputError(f"{path}: is of step {metadata.get('step')}, but state.json of step {step}")
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is not a dict
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: is broken ({error})") from None

@@ -1,0 +1,161 @@
+"""TrainConfig: everything that decides how a training run goes. The command line's options are made from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from tinygrad_tf.utils.errors import InputError
+
+
+def _option(default: Any, text: str, *, least: float = -math.inf, most: float = math.inf, fixed: bool = False) -> Any:
+    """A field with its help, its bounds, and whether it is fixed once a run has begun."""
+    return dataclasses.field(default=default, metadata={"help": text, "least": least, "most": most, "fixed": fixed})
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The settings of a run; the defaults are nanoGPT's small configuration for a laptop's CPU.
+
+    A value of the wrong type or out of its bounds is an InputError that names the option.
+
+    >>> TrainConfig(steps=300).warmup
+    30
+    """
+
+    # The model, a GPT on characters
+    layers: int = _option(4, "Transformer blocks, one after the other", least=1, fixed=True)
+    heads: int = _option(4, "attention heads in each block", least=1, fixed=True)
+    channels: int = _option(128, "numbers that stand for one character; a multiple of heads", least=1, fixed=True)
+    context: int = _option(64, "characters that the model looks back on", least=1, fixed=True)
+    bias: bool = _option(False, "biases in the linear layers and the layer norms", fixed=True)
+    dropout: float = _option(0.0, "share of activations dropped while training", least=0.0, most=1.0)
+
+    # The steps
+    batch: int = _option(12, "windows of text in one step", least=1)
+    steps: int = _option(2000, "optimiser steps", least=1)
+    learning_rate: float = _option(1e-3, "learning rate after the warmup", least=0.0)
+    min_learning_rate: float | None = _option(
+        None, "learning rate at the end of the cosine [default: a tenth of --learning-rate]", least=0.0
+    )
+    warmup_steps: int | None = _option(
+        None, "steps in which the rate rises [default: 100, at most a tenth of --steps]", least=0
+    )
+    decay_steps: int | None = _option(None, "step at which the cosine ends [default: --steps]", least=1)
+    weight_decay: float = _option(0.1, "AdamW's decay of matrices; vectors do not decay", least=0.0)
+    beta1: float = _option(0.9, "AdamW's memory of the gradient", least=0.0, most=1.0)
+    beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, most=1.0)
+    gradient_clip: float = _option(1.0, "largest norm of the gradient; 0: no clipping", least=0.0)
+
+    # The data
+    eval_interval: int = _option(250, "steps between evaluations; each one saves a checkpoint", least=1)
+    eval_batches: int = _option(20, "validation batches in an evaluation; 0: the whole split", least=0)
+    validation_fraction: float = _option(0.1, "share of the text, from its end, for validation", fixed=True)
+    seed: int = _option(1337, "seed of the weights, the windows and the dropout", least=0, most=2**63 - 1, fixed=True)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = _checked(field, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+        if self.channels % self.heads:
+            raise InputError(f"--channels {self.channels} cannot be divided among --heads {self.heads}")
+        for name in ("dropout", "beta1", "beta2"):
+            if getattr(self, name) == 1.0:
+                raise InputError(f"{flag(name)} must be below 1, got 1")
+        if not 0.0 < self.validation_fraction < 1.0:
+            raise InputError(f"--validation-fraction must lie between 0 and 1, got {self.validation_fraction:g}")
+        if self.floor > self.learning_rate:
+            raise InputError(
+                f"--min-learning-rate {self.floor:g} is above --learning-rate {self.learning_rate:g}; "
+                f"lower it or leave it out"
+            )
+
+    @property
+    def floor(self) -> float:
+        """The learning rate at the end of the cosine."""
+        return self.learning_rate / 10 if self.min_learning_rate is None else self.min_learning_rate
+
+    @property
+    def warmup(self) -> int:
+        """The number of warmup steps."""
+        return min(100, self.steps // 10) if self.warmup_steps is None else self.warmup_steps
+
+    @property
+    def decay(self) -> int:
+        """The step at which the cosine ends."""
+        return self.steps if self.decay_steps is None else self.decay_steps
+
+    @property
+    def tokens_per_step(self) -> int:
+        return self.batch * self.context
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, name: str = "config") -> TrainConfig:
+        """The inverse of `as_dict`; unknown or missing names are an InputError that names their place, `name`."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        if not isinstance(values, dict):
+            raise InputError(f"{name}: not a configuration")
+        for problem, names in (("unknown", set(values) - known), ("missing", known - set(values))):
+            if names:
+                raise InputError(f"{name}: {problem} setting {', '.join(sorted(names))}")
+        try:
+            return cls(**values)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+
+
+def flag(name: str) -> str:
+    """The command line's name of a setting: --learning-rate of learning_rate."""
+    return "--" + name.replace("_", "-")
+
+
+def kind(name: str) -> type:
+    """bool, int or float: the type of a setting, without its None."""
+    hint = typing.get_type_hints(TrainConfig)[name]
+    if isinstance(hint, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
+    return hint
+
+
+def parse_number(name: str, text: str, wanted: type) -> int | float:
+    """The number that `text` stands for; 1e3 and 1_000 are whole too. Otherwise an InputError names the option, `name`."""
+    try:
+        value = float(text) if wanted is float else _whole(text)
+    except (ValueError, OverflowError):
+        word = "a number" if wanted is float else "a whole number"
+        raise InputError(f"{name} must be {word}, got {text!r}") from None
+    return value
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if number != int(number):
+            raise ValueError from None
+        return int(number)
+
+
+def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """The value in the field's type, within its bounds."""
+    wanted, name = kind(field.name), flag(field.name)
+    if value is None and field.default is None:
+        return None
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if type(value) is not wanted:
+        words = {int: "a whole number", float: "a number", bool: "true or false"}
+        raise InputError(f"{name} must be {words[wanted]}, got {value!r}")
+    least, most = field.metadata["least"], field.metadata["most"]
+    if not math.isfinite(value) or not least <= value <= most:
+        bounds = f"at least {least:g}" if value < least else "finite" if math.isinf(most) else f"at most {most:g}"
+        raise InputError(f"{name} must be {bounds}, got {value!r}")
+    return value

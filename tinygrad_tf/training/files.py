@@ -1,0 +1,86 @@
+"""Files that are whole or not there at all, and folders that one process writes at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tinygrad_tf.utils.errors import InputError
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """After a crash at any moment `path` holds the old content or the new one: write beside it, flush, rename."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())  # mkstemp makes it private
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode("ascii"))
+
+
+def read_json(path: Path, formats: tuple[int, ...] = (1,)) -> dict[str, Any]:
+    """The object in a JSON file, whose "format" must be one of `formats`; an InputError names the file and the trouble."""
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # not UTF-8, or not JSON
+        raise InputError(f"{path}: is broken, not JSON ({error})") from None
+    if not isinstance(value, dict) or "format" not in value:
+        raise InputError(f"{path}: was not written by tinygrad-tf (it has no format version)")
+    if value["format"] not in formats:
+        known = ", ".join(map(str, formats))
+        raise InputError(f"{path}: has format {value['format']!r}; this version of tinygrad-tf knows {known} only")
+    return value
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a power cut, where the system can do that (Windows cannot)."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked(path: Path, name: str) -> Iterator[None]:
+    """Hold a lock file; the system gives it back when the process ends, however it ends. A second holder: InputError."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: no lock
+        yield
+        return
+    with open(path, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{name}: another process is training in this run folder") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,54 @@
+"""The loss curve as a picture."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_tf.training.files import write_atomically
+
+MOST_POINTS = 200  # of the smooth line
+
+
+def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Write a PNG: the loss of each step, its running mean, and the validation loss; no display is needed."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # notes about fonts and cache folders
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    steps = np.array([record["step"] for record in records], float)
+    losses = np.array([record["loss"] for record in records], float)
+    measured = [(r["step"], r["validation_loss"]) for r in records if r.get("validation_loss") is not None]
+    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    axes.plot(steps, losses, color="tab:blue", alpha=0.25, linewidth=0.8, label="each step")
+    axes.plot(*block_means(steps, losses), color="tab:blue", linewidth=1.6, label="training, mean")
+    if measured:
+        axes.plot(*zip(*measured, strict=True), "o-", color="tab:orange", markersize=4, label="validation")
+        step, loss = measured[-1]
+        axes.annotate(f"{loss:.3f}", (step, loss), (0, 6), textcoords="offset points", ha="right", color="tab:orange")
+    axes.set(title=title, xlabel="step", ylabel="loss (nats per character)")
+    axes.grid(alpha=0.3)
+    axes.margins(x=0.02)
+    if len(records):
+        axes.legend()
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", metadata={"Comment": "format 1"})
+    write_atomically(path, picture.getvalue())
+
+
+def block_means(
+    steps: NDArray[np.float64], losses: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both, averaged over at most MOST_POINTS blocks of neighbouring steps."""
+    blocks = max(1, min(MOST_POINTS, len(steps) // 10))
+    parts = [np.array_split(values, blocks) for values in (steps, losses)]
+    means = [np.array([part.mean() for part in values if part.size]) for values in parts]
+    return means[0], means[1]
