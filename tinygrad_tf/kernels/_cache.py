@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import logging
 import os
 import pickle
@@ -30,6 +31,7 @@ import llvmlite
 import numba
 import numpy
 from numba.core import caching, compiler, config, dispatcher
+from numba.core.bytecode import FunctionIdentity
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 from numba.extending import _Intrinsic
@@ -125,12 +127,27 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
-def compiled(function: Any, source: str = "") -> Any:
+def compiled(function: Any, source: str = "", for_c: bool = False) -> Any:
     """The one way in which kernels are compiled; `source` is the file that they are written in."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=FAST_MATH)(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=FAST_MATH, no_cfunc_wrapper=not for_c)(function)
     if not config.DISABLE_JIT:
         dispatcher._cache = KernelCache(function, source or function.__code__.co_filename)
     return dispatcher
+
+
+def _name_functions_apart() -> None:
+    """Let numba number functions from a random start on.
+
+    The numbers are what tells two functions of one name apart in the linker, and every process counts from 1. Two
+    kernels that a factory made, compiled by two processes, would have the same symbols; a third process that loads both
+    from disk would silently run the first one's helpers in place of the second's.
+    """
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6), "big"))
+
+
+_name_functions_apart()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_name_functions_apart)
 
 
 class KernelCache(caching._Cache):

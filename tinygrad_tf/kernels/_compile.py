@@ -10,6 +10,8 @@ from typing import Any
 from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils, event
+from numba.core.callconv import Status, excinfo_ptr_t
+from numba.core.compiler import compile_internal
 from numba.core.targetconfig import ConfigStack
 from numba.extending import intrinsic
 
@@ -47,33 +49,39 @@ def _plain_loop(block: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _launch(block: Callable[..., Any]) -> Any:
-    """`launch(count, args)` for compiled code: pack the arguments, hand the job to the pool."""
+    """`launch(count, args)` for compiled code: pack the arguments, and hand the job to the pool."""
 
     @intrinsic
     def launch(typing: Any, count: Any, args: Any) -> Any:
         return types.void(types.intp, args), emit
 
     def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        count, arguments = values[0], cgutils.unpack_tuple(builder, values[1])
         kinds = signature.args[1].types
-        # The block is compiled here and nowhere else, without an entry of its own for Python.
         block_signature = types.none(types.intp, *kinds)
-        result = context.compile_subroutine(
-            builder, block, block_signature, flags=ConfigStack().top().copy(), caching=False
-        )
-        packed = cgutils.alloca_once_value(builder, cgutils.pack_struct(builder, arguments))
-        run_block = _unpacking(context, builder.module, result.fndesc, packed.type, block_signature)
-        packed = builder.bitcast(packed, BYTES)
-        with builder.if_else(builder.icmp_signed("==", count, INT(1))) as (one, several):
-            with one:
-                builder.call(run_block, [packed, INT(0)])
-            with several:
-                entry = builder.load(slot_pointer(context, builder, ENTRY))
-                run_job = builder.inttoptr(entry, JOB_FUNCTION.as_pointer())
-                builder.call(run_job, [builder.ptrtoint(run_block, INT), builder.ptrtoint(packed, INT), count])
+        descriptor = _compile_into_caller(context, block, block_signature)
+        no_error = [ir.IntType(32)(0), excinfo_ptr_t(None)]
+        packed = cgutils.pack_struct(builder, [*no_error, *cgutils.unpack_tuple(builder, values[1])])
+        job = cgutils.alloca_once_value(builder, packed)
+        run_block = _unpacking(context, builder.module, descriptor, packed.type, block_signature)
+        _run(builder, run_block, builder.bitcast(job, BYTES), values[0])
+        code, error = (builder.load(cgutils.gep_inbounds(builder, job, 0, field)) for field in (0, 1))
+        with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, code)):
+            context.call_conv.return_status_propagate(builder, Status(code, *[None] * 6, error))
         return context.get_dummy_value()
 
     return launch
+
+
+def _compile_into_caller(context: Any, block: Callable[..., Any], signature: Any) -> Any:
+    """Compile the block into the library of the function being compiled, which saves optimising it twice."""
+    flags = ConfigStack().top().copy()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    library = context.active_code_library
+    result = compile_internal(
+        context.typing_context, context, library, block, signature.args, signature.return_type, flags, {}
+    )
+    library._final_module.get_function(result.fndesc.mangled_name).linkage = "linkonce_odr"  # gone where inlined
+    return result.fndesc
 
 
 def _unpacking(context: Any, module: Any, block: Any, packed: Any, signature: Any) -> Any:
@@ -82,13 +90,29 @@ def _unpacking(context: Any, module: Any, block: Any, packed: Any, signature: An
     function.linkage = "internal"
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block())
-    arguments = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(function.args[0], packed)))
+    job = builder.bitcast(function.args[0], packed.as_pointer())
+    arguments = [builder.load(cgutils.gep_inbounds(builder, job, 0, field)) for field in range(2, len(packed))]
     callee = context.declare_function(module, block)
-    context.call_conv.call_function(
+    status, _ = context.call_conv.call_function(
         builder, callee, signature.return_type, signature.args, [function.args[1], *arguments]
     )
+    with cgutils.if_unlikely(builder, status.is_error):  # the first error is the one that the caller raises
+        code, error = (cgutils.gep_inbounds(builder, job, 0, field) for field in (0, 1))
+        swapped = builder.cmpxchg(code, status.code.type(0), status.code, "acq_rel", "monotonic")
+        with builder.if_then(builder.extract_value(swapped, 1)):
+            builder.store(status.excinfoptr, error)
     builder.ret_void()
     return function
+
+
+def _run(builder: Any, run_block: Any, job: Any, count: Any) -> None:
+    with builder.if_else(builder.icmp_signed("==", count, INT(1))) as (one, several):
+        with one:
+            builder.call(run_block, [job, INT(0)])
+        with several:
+            entry = builder.load(slot_pointer(builder, ENTRY))
+            run_job = builder.inttoptr(entry, JOB_FUNCTION.as_pointer())
+            builder.call(run_job, [builder.ptrtoint(run_block, INT), builder.ptrtoint(job, INT), count])
 
 
 class _Stopwatch(event.Listener):

@@ -21,6 +21,7 @@ import _thread
 import atexit
 import contextlib
 import ctypes
+import functools
 import math
 import operator
 import os
@@ -66,7 +67,7 @@ BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 # --- What compiled code needs and Python lacks: the shared block, atomic memory, calls through pointers ---------------
 
 
-def slot_pointer(context: Any, builder: Any, slot: int) -> Any:
+def slot_pointer(builder: Any, slot: int) -> Any:
     """The address of a slot of the shared block, as LLVM code; the linker puts in where the block lies."""
     module = builder.module
     pool = module.globals.get(POOL_SYMBOL) or ir.GlobalVariable(module, ir.ArrayType(INT, NUM_SLOTS), POOL_SYMBOL)
@@ -76,7 +77,7 @@ def slot_pointer(context: Any, builder: Any, slot: int) -> Any:
 @intrinsic
 def _slot_address(typing: Any, slot: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.ptrtoint(slot_pointer(context, builder, 0), INT)
+        first = builder.ptrtoint(slot_pointer(builder, 0), INT)
         return builder.add(first, builder.mul(args[0], INT(8)))
 
     return types.int64(types.int64), emit
@@ -86,7 +87,7 @@ def _atomic(operation: Callable[..., Any], count: int, returns: Any = types.int6
     """An intrinsic of a slot number and `count` integers."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = slot_pointer(context, builder, 0)
+        first = slot_pointer(builder, 0)
         pointer = builder.gep(builder.bitcast(first, INT.as_pointer()), [args[0]])
         result = operation(builder, pointer, *args[1:])
         return context.get_dummy_value() if returns is types.void else result
@@ -167,7 +168,7 @@ def _take_blocks(function: int, arguments: int, count: int) -> None:
         index = _add(NEXT, 1)
 
 
-@compiled
+@functools.partial(compiled, for_c=True)
 def _run_job(function: int, arguments: int, count: int) -> None:
     """Run the blocks 0 ... count - 1 of a job, with the workers if they are free."""
     if count < 2 or _load(NUM_WORKERS) == 0 or _load(BUSY) != 0 or not _swap_if(BUSY, 0, 1):
