@@ -24,6 +24,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._many import addresses, array_at, is_plain, table
 from tinygrad_tf.kernels._rows import NATIVE
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
 LIKE = {dtype: np.empty(0, dtype) for dtype in NATIVE}
@@ -119,6 +120,7 @@ def adamw_reference(
 
 @parallel
 def adamw_blocks(block: int, starts: Any, pieces: Any, like: Any, numbers: Any) -> None:
+    widest_vectors()
     number = like.dtype.type
     keep, l2, sign = number(numbers[0]), number(numbers[1]), number(numbers[2])
     rate1, beta2, rate2 = number(numbers[3]), number(numbers[4]), number(numbers[5])
@@ -184,6 +186,7 @@ def _sum_of_squares(rows: Array, starts: Array, like: Array) -> list[float]:
 
 @parallel
 def square_blocks(block: int, starts: Any, pieces: Any, like: Any, sums: Any) -> None:
+    widest_vectors()
     total = 0.0
     for piece in range(starts[block], starts[block + 1]):
         g = array_at(pieces[piece, 0], pieces[piece, 1], like)
@@ -195,6 +198,7 @@ def square_blocks(block: int, starts: Any, pieces: Any, like: Any, sums: Any) ->
 
 @parallel
 def scale_blocks(block: int, starts: Any, pieces: Any, like: Any, factor: float) -> None:
+    widest_vectors()
     number = like.dtype.type(factor)
     for piece in range(starts[block], starts[block + 1]):
         g = array_at(pieces[piece, 0], pieces[piece, 1], like)

@@ -22,6 +22,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._math import exp_negative, log, minus
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
 
@@ -67,6 +68,7 @@ def cross_entropy_rows(
     block: int, step: int, logits: Any, target: Any, weight: Any, ignore_index: int, smoothing: float, losses: Any,
     logsumexp: Any
 ) -> None:  # fmt: skip
+    widest_vectors()
     number = logits.dtype.type
     V = logits.shape[1]
     for row in range(block * step, min(block * step + step, logits.shape[0])):
@@ -143,6 +145,7 @@ def cross_entropy_backward_rows(
     block: int, step: int, scale: Any, logits: Any, logsumexp: Any, target: Any, weight: Any, ignore_index: int,
     smoothing: float, share: float, dlogits: Any
 ) -> None:  # fmt: skip
+    widest_vectors()
     number = logits.dtype.type
     V = logits.shape[1]
     for row in range(block * step, min(block * step + step, logits.shape[0])):

@@ -18,6 +18,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import normal, sigmoid
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 SCALE, CUBIC = math.sqrt(8 / math.pi), 0.044715
 BORDER = 40.0
@@ -50,6 +51,7 @@ def elementwise_erf(x: np.ndarray) -> np.ndarray:
 
 @parallel
 def gelu_exact(block: int, step: int, x: Any, y: Any) -> None:
+    widest_vectors()
     source, target = x[block * step : block * step + step], y[block * step : block * step + step]
     for i in range(source.size):
         target[i] = source[i] * normal(source[i])[0]
@@ -57,6 +59,7 @@ def gelu_exact(block: int, step: int, x: Any, y: Any) -> None:
 
 @parallel
 def gelu_tanh(block: int, step: int, x: Any, y: Any) -> None:
+    widest_vectors()
     source, target = x[block * step : block * step + step], y[block * step : block * step + step]
     linear, cubic = x.dtype.type(SCALE), x.dtype.type(SCALE * CUBIC)
     for i in range(source.size):
@@ -83,6 +86,7 @@ def gelu_backward_reference(g: np.ndarray, x: np.ndarray, approximate: str = "no
 
 @parallel
 def gelu_exact_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
+    widest_vectors()
     start, stop = block * step, block * step + step
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
     for i in range(source.size):
@@ -92,6 +96,7 @@ def gelu_exact_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
 
 @parallel
 def gelu_tanh_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
+    widest_vectors()
     start, stop = block * step, block * step + step
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
     number = x.dtype.type

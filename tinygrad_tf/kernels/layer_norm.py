@@ -21,6 +21,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import minus
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, rows_of
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
 BACKWARD_GRAIN = 65536  # each block of rows also writes one row of sums for dweight and one for dbias
@@ -53,6 +54,7 @@ def layer_norm_reference(x: Array, weight: Array | None, bias: Array | None, eps
 def layer_norm_rows(
     block: int, step: int, x: Any, weight: Any, bias: Any, eps: float, y: Any, mean: Any, rstd: Any
 ) -> None:
+    widest_vectors()
     number = x.dtype.type
     cols = number(x.shape[1])
     for row in range(block * step, min(block * step + step, x.shape[0])):
@@ -131,6 +133,7 @@ def layer_norm_backward_rows(
     block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any,
     need_x: bool, need_sums: bool
 ) -> None:  # fmt: skip
+    widest_vectors()
     number = x.dtype.type
     cols = number(x.shape[1])
     dweight, dbias = sums[0, block], sums[1, block]
@@ -184,6 +187,7 @@ def rms_norm_reference(x: Array, weight: Array | None, eps: float) -> tuple[Arra
 
 @parallel
 def rms_norm_rows(block: int, step: int, x: Any, weight: Any, eps: float, y: Any, rrms: Any) -> None:
+    widest_vectors()
     number = x.dtype.type
     for row in range(block * step, min(block * step + step, x.shape[0])):
         source, target = x[row], y[row]
@@ -228,6 +232,7 @@ def rms_norm_backward_reference(
 def rms_norm_backward_rows(
     block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any, need_x: bool, need_sums: bool
 ) -> None:
+    widest_vectors()
     number = x.dtype.type
     dweight = sums[block]
     for row in range(block * step, min(block * step + step, x.shape[0])):

@@ -17,6 +17,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log, minus
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, rows_of
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -38,6 +39,7 @@ def softmax_reference(x: np.ndarray) -> np.ndarray:
 
 @parallel
 def softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
+    widest_vectors()
     for row in range(block * step, min(block * step + step, x.shape[0])):
         source, target = x[row], y[row]
         top = largest(source)
@@ -69,6 +71,7 @@ def softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @parallel
 def softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+    widest_vectors()
     for row in range(block * step, min(block * step + step, y.shape[0])):
         upper, weights, target = g[row], y[row], dx[row]
         common = g.dtype.type(0)
@@ -97,6 +100,7 @@ def log_softmax_reference(x: np.ndarray) -> np.ndarray:
 
 @parallel
 def log_softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
+    widest_vectors()
     for row in range(block * step, min(block * step + step, x.shape[0])):
         source, target = x[row], y[row]
         top = largest(source)
@@ -126,6 +130,7 @@ def log_softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 @parallel
 def log_softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+    widest_vectors()
     for row in range(block * step, min(block * step + step, y.shape[0])):
         upper, logs, target = g[row], y[row], dx[row]
         total = g.dtype.type(0)

@@ -1,0 +1,215 @@
+"""Elementwise functions that NumPy lacks or runs on one core only, large copies of transposed arrays, and column sums.
+
+    tanh sigmoid silu erf exp log          one array of any shape and strides, result C-contiguous
+    tanh_backward(g, y)  sigmoid_backward(g, y)  silu_backward(g, x)  relu_backward(g, x)
+    add subtract multiply divide           two arrays of the same shape; use them only where `worth(a, b)`
+    contiguous(x)                          a C-contiguous copy (x itself if it is one already)
+    sum_rows(x)                            (rows, cols) -> (cols,)
+
+NumPy is as fast as any code on one core for the simple ones. What is won comes from several cores, mostly because the
+pages of a large new array are then touched by all of them; below BINARY_SIZE elements nothing is won at all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.kernels import _math
+from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
+from tinygrad_tf.kernels._scalar import widest_vectors
+
+Array = np.ndarray
+UNARY_GRAIN, BINARY_GRAIN, COPY_GRAIN, SUM_GRAIN = 32768, 131072, 65536, 65536
+BINARY_SIZE = 2 * BINARY_GRAIN
+TILE = 32
+
+
+# ---------------------------------------------------------------- functions of one array
+def unary(name: str, formula: Any, reference: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A function on arrays from `formula` on numbers; `reference` is the same in NumPy."""
+
+    @parallel
+    def run(block: int, step: int, x: Any, y: Any) -> None:
+        widest_vectors()
+        source, target = x[block * step : block * step + step], y[block * step : block * step + step]
+        for i in range(source.size):
+            target[i] = formula(source[i])
+
+    def apply(x: Array) -> Array:
+        if x.dtype not in NATIVE:
+            return elsewhere(apply, reference, x.dtype, x)
+        y = np.empty(x.shape, x.dtype)
+        count, step = blocks(x.size, 1, UNARY_GRAIN)
+        run(count, step, np.ascontiguousarray(x).reshape(-1), y.reshape(-1))
+        return y
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.reference = reference  # type: ignore[attr-defined]
+    return apply
+
+
+@kernel
+def _silu(x: Any) -> Any:
+    return x * _math.sigmoid(x)
+
+
+def sigmoid_reference(x: Array) -> Array:
+    decay = np.exp(-np.abs(x))
+    return np.where(x < 0, decay, x.dtype.type(1)) / (1 + decay)
+
+
+def erf_reference(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
+
+
+tanh = unary("tanh", _math.tanh, np.tanh)
+sigmoid = unary("sigmoid", _math.sigmoid, sigmoid_reference)
+silu = unary("silu", _silu, lambda x: x * sigmoid_reference(x))
+erf = unary("erf", _math.erf, erf_reference)
+exp = unary("exp", _math.exp, np.exp)
+log = unary("log", _math.log, np.log)
+
+
+# ---------------------------------------------------------------- functions of two arrays
+def binary(name: str, formula: Any, reference: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A function of two arrays of the same shape and dtype from `formula` on two numbers."""
+
+    @parallel
+    def run(block: int, step: int, a: Any, b: Any, result: Any) -> None:
+        widest_vectors()
+        start, stop = block * step, block * step + step
+        left, right, target = a[start:stop], b[start:stop], result[start:stop]
+        for i in range(left.size):
+            target[i] = formula(left[i], right[i])
+
+    def apply(a: Array, b: Array) -> Array:
+        if a.dtype not in NATIVE or a.dtype != b.dtype:
+            return elsewhere(apply, reference, np.result_type(a, b), a, b)
+        if a.shape != b.shape:
+            raise ValueError(f"{name} takes two arrays of the same shape, got {a.shape} and {b.shape}")
+        result = np.empty(a.shape, a.dtype)
+        count, step = blocks(a.size, 1, BINARY_GRAIN)
+        flat = np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1), result.reshape(-1)
+        run(count, step, *flat)
+        return result
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.reference = reference  # type: ignore[attr-defined]
+    return apply
+
+
+def worth(a: Array, b: Array) -> bool:
+    """Whether `add` and the like are faster than NumPy: large arrays of one shape and dtype, both C-contiguous."""
+    return (
+        a.size >= BINARY_SIZE
+        and a.shape == b.shape
+        and a.dtype == b.dtype
+        and a.dtype in NATIVE
+        and a.flags.c_contiguous
+        and b.flags.c_contiguous
+    )
+
+
+add = binary("add", kernel(lambda a, b: a + b), np.add)
+subtract = binary("subtract", kernel(lambda a, b: a - b), np.subtract)
+multiply = binary("multiply", kernel(lambda a, b: a * b), np.multiply)
+divide = binary("divide", kernel(lambda a, b: a / b), np.divide)
+
+
+@kernel
+def _tanh_slope(g: Any, y: Any) -> Any:
+    one = type(y)(1)
+    return g * ((one - y) * (one + y))
+
+
+@kernel
+def _sigmoid_slope(g: Any, y: Any) -> Any:
+    return g * (y * (type(y)(1) - y))
+
+
+@kernel
+def _silu_slope(g: Any, x: Any) -> Any:
+    gate = _math.sigmoid(x)
+    return g * (gate + x * gate * _math.sigmoid(-x))
+
+
+def silu_backward_reference(g: Array, x: Array) -> Array:
+    gate = sigmoid_reference(x)
+    return g * (gate + x * gate * sigmoid_reference(-x))
+
+
+tanh_backward = binary("tanh_backward", _tanh_slope, lambda g, y: g * ((1 - y) * (1 + y)))
+sigmoid_backward = binary("sigmoid_backward", _sigmoid_slope, lambda g, y: g * (y * (1 - y)))
+silu_backward = binary("silu_backward", _silu_slope, silu_backward_reference)
+
+
+# ---------------------------------------------------------------- copies
+def contiguous(x: Array) -> Array:
+    """x as a C-contiguous array: x itself, or a copy that is made in tiles by several threads where that is faster."""
+    if x.flags.c_contiguous:
+        return x
+    simple = simplest(x) if x.size >= COPY_GRAIN and x.dtype in NATIVE and x.flags.aligned else None
+    if simple is None:
+        return np.ascontiguousarray(x)
+    y = np.empty(x.shape, x.dtype)
+    A, B, R, _ = simple.shape
+    count, step = blocks(A * B * -(-R // TILE), TILE * simple.shape[3], COPY_GRAIN)
+    copy_tiles(count, step, simple, y.reshape(simple.shape))
+    return y
+
+
+def simplest(x: Array) -> Array | None:
+    """x with axes merged as far as strides allow, as an array of four dimensions; None if that is not enough."""
+    axes: list[tuple[int, int]] = []
+    for size, stride in zip(x.shape, x.strides, strict=True):
+        if size == 1:
+            continue
+        if axes and axes[-1][1] == stride * size:
+            axes[-1] = axes[-1][0] * size, stride
+        else:
+            axes.append((size, stride))
+    if len(axes) > 4:
+        return None
+    axes = [(1, 0)] * (4 - len(axes)) + axes
+    return np.lib.stride_tricks.as_strided(x, [a[0] for a in axes], [a[1] for a in axes], writeable=False)
+
+
+@parallel
+def copy_tiles(block: int, step: int, x: Any, y: Any) -> None:
+    widest_vectors()
+    A, B, R, C = x.shape
+    tiles = -(-R // TILE)
+    for index in range(block * step, min(block * step + step, A * B * tiles)):
+        outer, first = index // tiles, index % tiles * TILE
+        source, target = x[outer // B, outer % B], y[outer // B, outer % B]
+        for left in range(0, C, TILE):
+            for row in range(first, min(first + TILE, R)):
+                for col in range(left, min(left + TILE, C)):
+                    target[row, col] = source[row, col]
+
+
+# ---------------------------------------------------------------- column sums
+def sum_rows(x: Array) -> Array:
+    """(rows, cols) -> (cols,): blocks of rows are added up, then the sums of the blocks; the size alone decides the order."""
+    if x.dtype not in NATIVE or x.shape[1] < 8 or x.size < SUM_GRAIN:
+        return x.sum(0)
+    x = np.ascontiguousarray(x)
+    count, step = blocks(x.shape[0], x.shape[1], SUM_GRAIN)
+    sums = np.zeros((count, x.shape[1]), x.dtype)
+    sum_block(count, step, x, sums)
+    return sums.sum(0)
+
+
+@parallel
+def sum_block(block: int, step: int, x: Any, sums: Any) -> None:
+    widest_vectors()
+    total = sums[block]
+    for row in range(block * step, min(block * step + step, x.shape[0])):
+        source = x[row]
+        for col in range(source.size):
+            total[col] += source[col]
