@@ -11,7 +11,7 @@ import numpy as np
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.attention import attention, attention_weights
+from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.tensor import Tensor
 
 # --- activations ------------------------------------------------------------------------------------------------------
@@ -150,21 +150,13 @@ def scaled_dot_product_attention(
     if enable_gqa and k[-3] != q[-3]:
         if q[-3] % k[-3]:
             raise RuntimeError(f"scaled_dot_product_attention: {q[-3]} query heads are no multiple of {k[-3]} key heads")
-        if len(q) != 4:
-            key, value = (_repeat_heads(t, q[-3] // k[-3]) for t in (key, value))
     scale = 1.0 / math.sqrt(q[-1]) if scale is None else float(scale)
     if dropout_p > 0.0:
-        key, value = (_repeat_heads(t, q[-3] // k[-3]) if enable_gqa else t for t in (key, value))
+        key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
         weights = attention_weights(query, key, _checked_mask(attn_mask, (*q[:-1], k[-2])), is_causal=is_causal, scale=scale)
         return ops.linalg.matmul(dropout(weights, dropout_p), value)
     lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3]) if enable_gqa else np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     return _four_dimensional(query, key, value, attn_mask, lead, enable_gqa, is_causal, scale)
-
-
-def _repeat_heads(x: Tensor, times: int) -> Tensor:
-    """(..., H, T, D) with each head repeated `times` in a row."""
-    *lead, h, t, d = x.array.shape
-    return x.unsqueeze(-3).expand(*lead, h, times, t, d).reshape(*lead, h * times, t, d)
 
 
 def _checked_mask(mask: Tensor | None, scores: tuple[int, ...]) -> Tensor | None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import fused, make
+from tinygrad_tf.engine import expand, fused, make
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.linalg import matmul
-from tinygrad_tf.ops.shape import transpose
+from tinygrad_tf.ops.shape import reshape, transpose, unsqueeze
 from tinygrad_tf.ops.softmax import softmax_reference
 
 
@@ -29,8 +29,19 @@ def allowed_positions(tq: int, tk: int, mask: np.ndarray | None, is_causal: bool
 
 def attention_reference(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:
     """softmax(Q K^T scale + mask) V; a query that may attend to nothing gets zeros."""
+    key, value = repeat_heads(key, query.array.shape), repeat_heads(value, query.array.shape)
     weights = attention_weights(query, key, mask, is_causal=is_causal, scale=scale)
     return matmul(weights, value)
+
+
+def repeat_heads(x: Any, like: tuple[int, ...]) -> Any:
+    """Grouped queries: (..., Hk, T, D) with each head repeated, to the H heads of a query of shape `like`."""
+    shape = x.array.shape
+    if len(shape) < 3 or shape[-3] == like[-3]:
+        return x
+    *lead, h, t, d = shape
+    times = like[-3] // h
+    return reshape(expand(unsqueeze(x, -3), shape=(*lead, h, times, t, d)), shape=(*lead, h * times, t, d))
 
 
 def attention_weights(query: Any, key: Any, mask: Any, *, is_causal: bool, scale: float) -> Any:

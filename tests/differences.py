@@ -1,0 +1,71 @@
+"""Numerical derivatives for the tests: extrapolated central differences, element by element, in float64.
+
+Independent of the package's own gradient checker, so that neither can hide a fault of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tinygrad_tf import Tensor, engine, no_grad
+
+
+def numeric_gradient(value: Callable[[], float], array: np.ndarray, step: float = 1e-3) -> np.ndarray:
+    """d value / d array, by two central differences and one step of Richardson's extrapolation (error of order step^4)."""
+    gradient = np.zeros(array.shape)
+    for place in np.ndindex(array.shape):
+        kept = array[place].copy()
+        slopes = []
+        for h in (step, step / 2):
+            array[place] = kept + h
+            up = value()
+            array[place] = kept - h
+            down = value()
+            slopes.append((up - down) / (2 * h))
+        array[place] = kept
+        gradient[place] = (4 * slopes[1] - slopes[0]) / 3
+    return gradient
+
+
+def worst_error(function: Callable[[], Tensor], leaves: Sequence[Tensor], order: int, seed: int = 0) -> float:
+    """The worst error of the analytic gradient of a random projection, relative to the largest entry of each input's.
+
+    order 2 differentiates a random projection of the first gradients once more.
+    """
+    rng = np.random.default_rng(seed)
+    cotangent = rng.normal(size=function().shape)
+    directions = [rng.normal(size=leaf.shape) for leaf in leaves]
+
+    def projected() -> Tensor:
+        return (function() * Tensor(cotangent)).sum()
+
+    def slope() -> Tensor:
+        gradients = engine.grad([projected()], leaves, [None], create_graph=True)
+        parts = [(g * Tensor(d)).sum() for g, d in zip(gradients, directions, strict=True) if g is not None]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return total
+
+    def value() -> float:
+        if order == 1:
+            with no_grad():
+                return projected().item()
+        return slope().item()
+
+    out = projected() if order == 1 else slope()
+    if not out.requires_grad:  # a linear function: its gradient is constant
+        analytic = [None] * len(leaves)
+    else:
+        analytic = engine.grad([out], leaves, [None])
+    worst = 0.0
+    for leaf, gradient in zip(leaves, analytic, strict=True):
+        numeric = numeric_gradient(value, leaf.array)
+        found = np.zeros(leaf.shape) if gradient is None else gradient.array
+        assert found.shape == numeric.shape, (found.shape, numeric.shape)
+        if numeric.size:
+            scale = max(np.abs(numeric).max(), np.abs(found).max(), 1e-3)
+            worst = max(worst, float(np.abs(found - numeric).max() / scale))
+    return worst
