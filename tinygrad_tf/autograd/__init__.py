@@ -1,5 +1,24 @@
 """What torch.autograd names."""
 
+from tinygrad_tf.autograd import functional
+from tinygrad_tf.autograd.differentiate import backward, grad
+from tinygrad_tf.autograd.function import Function
 from tinygrad_tf.autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinygrad_tf.autograd.gradcheck import GradcheckError, GradcheckWarning, gradcheck, gradgradcheck, gradient_report
 
-__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "GradcheckWarning",
+    "backward",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "gradient_report",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]

@@ -1,48 +1,21 @@
-"""Switching the recording for gradients off and on, as a context or as a decorator."""
+"""Switching the recording for gradients off and on: a context manager, a decorator, or (set_grad_enabled) at once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any
 
 from tinygrad_tf.engine import mode
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class set_grad_enabled:
-    """Switch recording on or off: at once, and back at the end of a `with` block or of a decorated call.
-
-    >>> with set_grad_enabled(False):
-    ...     is_grad_enabled()
-    False
-    """
-
-    def __init__(self, mode_: bool):
-        self.before: list[bool] = [mode.grad]
-        self.on = bool(mode_)
-        mode.grad = self.on
-
-    def __enter__(self) -> None:
-        mode.grad = self.on
-
-    def __exit__(self, *_: Any) -> None:
-        mode.grad = self.before[-1]
-
 
 class _Switch:
-    """What no_grad and enable_grad share: usable with and without brackets, nested, recursive, round generators."""
+    """What all switches share. One object may be entered several times; a decorated function switches at each call."""
 
-    on: bool
-
-    def __new__(cls, function: Any = None) -> Any:
-        self = super().__new__(cls)
-        self.before = []
-        return self if function is None or isinstance(function, bool) else self(function)
-
-    before: list[bool]
+    def __init__(self, on: bool):
+        self.on = on
+        self.before: list[bool] = []
 
     def __enter__(self) -> None:
         self.before.append(mode.grad)
@@ -51,35 +24,63 @@ class _Switch:
     def __exit__(self, *_: Any) -> None:
         mode.grad = self.before.pop()
 
-    def __call__(self, function: F) -> F:
-        cls = type(self)
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        on = self.on
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Any:
-                with cls():
-                    inner = function(*args, **kwargs)
-                sent: Any = None
-                while True:  # the switch is on while the generator runs, never while its caller does
-                    try:
-                        with cls():
-                            value = inner.send(sent)
-                    except StopIteration as end:
-                        return end.value
-                    sent = yield value
+                return (yield from _switched(function(*args, **kwargs), on))
 
-            return generator  # type: ignore[return-value]
+            return generator
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with cls():
+            with _Switch(on):
                 return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return wrapped
 
 
-class no_grad(_Switch):
-    """Record nothing: `with no_grad():` or `@no_grad()`.
+def _switched(inner: Generator[Any, Any, Any], on: bool) -> Generator[Any, Any, Any]:
+    """Run a generator with the switch set, never its caller: it is set at each step, and back at each yield."""
+    step: Callable[[], Any] = functools.partial(next, inner)
+    while True:
+        try:
+            with _Switch(on):
+                value = step()
+        except StopIteration as end:
+            return end.value
+        try:
+            step = functools.partial(inner.send, (yield value))
+        except GeneratorExit:
+            with _Switch(on):
+                inner.close()
+            raise
+        except BaseException as error:
+            step = functools.partial(inner.throw, error)
+
+
+class _Named(_Switch):
+    """A switch with a fixed position, usable without brackets too: `@no_grad` as well as `@no_grad()`."""
+
+    position: bool
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        self = super().__new__(cls)
+        if function is None:
+            return self
+        if not callable(function):
+            raise TypeError(f"{cls.__name__} takes no argument, or a function to decorate, got {function!r}")
+        _Switch.__init__(self, cls.position)
+        return self(function)
+
+    def __init__(self, function: Callable[..., Any] | None = None):
+        super().__init__(self.position)
+
+
+class no_grad(_Named):
+    """Record nothing: `with no_grad():` or `@no_grad()`. In each thread by itself.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.ones(2, requires_grad=True)
@@ -88,20 +89,69 @@ class no_grad(_Switch):
     False
     """
 
-    on = False
+    position = False
 
 
-class enable_grad(_Switch):
-    """Record again inside a no_grad block."""
+class enable_grad(_Named):
+    """Record again inside a no_grad block.
 
-    on = True
+    >>> with no_grad(), enable_grad():
+    ...     is_grad_enabled()
+    True
+    """
+
+    position = True
 
 
 class inference_mode(_Switch):
-    """As no_grad."""
+    """As no_grad; `inference_mode(False)` leaves recording on.
 
-    on = False
+    >>> with inference_mode():
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if not callable(mode):
+            return self
+        _Switch.__init__(self, False)
+        return self(mode)
+
+    def __init__(self, mode: bool = True):
+        super().__init__(not mode)
+
+
+class set_grad_enabled(_Switch):
+    """Set recording on or off: at once when called, back at the end of a `with` block or of a decorated function's call.
+
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool):
+        super().__init__(bool(mode))
+        self.found = _set(self.on)
+
+    def __enter__(self) -> None:
+        self.before.append(self.found)
+        mode.grad = self.on
+
+    def __call__(self, function: Callable[..., Any]) -> Any:
+        mode.grad = self.found
+        return super().__call__(function)
+
+
+def _set(on: bool) -> bool:
+    before, mode.grad = mode.grad, on
+    return before
 
 
 def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread.
+
+    >>> is_grad_enabled()
+    True
+    """
     return mode.grad

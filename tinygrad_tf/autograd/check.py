@@ -1,0 +1,418 @@
+"""The checker: every input of a subject against numerical derivatives, entry by entry or along random directions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.autograd import numeric
+from tinygrad_tf.autograd.diagnosis import diagnose
+from tinygrad_tf.autograd.report import RANDOM, RIGHT, WRONG, Directions, Pair, Report
+from tinygrad_tf.autograd.subjects import Projected, Subject
+
+MANY_INPUTS = 2000  # entries of one input above which directions are tried first
+MANY_NUMBERS = 1_000_000  # entries of one Jacobian above which it is not built
+SAMPLE = 2000  # entries looked at one by one where even that is too many
+DIRECTIONS = 8
+CONFIRMED = 8  # entries for which a disagreement is looked at with the full ladder
+PRECISE = 1e-7
+
+
+@dataclass
+class Settings:
+    """eps: kinks nearer than this count as being here. nondet_tol: how far two passes may differ. seed: of the directions."""
+
+    eps: float = 1e-6
+    nondet_tol: float = 0.0
+    linear: bool = True
+    dtypes: bool = False
+    fast: bool = False
+    seed: int = 0
+
+
+@dataclass
+class _Base:
+    """The point itself: its outputs, how they are split, and how exact they can be."""
+
+    outputs: list[np.ndarray]
+    flat: np.ndarray
+    relative: float
+    slices: list[slice] = field(default_factory=list)
+
+
+def examine(subject: Subject, settings: Settings, title: str = "gradcheck") -> Report:
+    """Check all inputs of the subject; the inputs' memory is as it was afterwards, whatever happens."""
+    report = Report(title=title, seed=settings.seed)
+    saved = [x.array.copy() for x in subject.inputs]
+    try:
+        _Check(subject, settings, report).run()
+    finally:
+        for x, values in zip(subject.inputs, saved, strict=True):
+            x.array[...] = values
+    for pair in report.pairs:
+        if pair.verdict == WRONG:
+            pair.diagnosis = diagnose(pair, report, subject, settings)
+    return report
+
+
+class _Check:
+    def __init__(self, subject: Subject, settings: Settings, report: Report):
+        self.subject, self.settings, self.report = subject, settings, report
+        self.random = np.random.default_rng(settings.seed)
+        self.shapes: list[tuple[int, ...]] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        before = [x.array.copy() for x in self.subject.inputs]
+        outputs = [o.copy() for o in self.evaluate()]
+        for x, values in zip(self.subject.inputs, before, strict=True):
+            if not np.array_equal(x.array, values, equal_nan=True):
+                raise ValueError(f"the function changed its input {x.name} in place; let it work on a copy")
+        self.shapes = [o.shape for o in outputs]
+        self.base = _base(outputs)
+        if not self._same(outputs, self.evaluate()):
+            self.report.problems.append(
+                (RANDOM, "two calls of the function with the same inputs gave different outputs; fix its random numbers")
+            )
+            return
+        self.gradients = _Gradients(self.subject, outputs)
+        self._check_backward()
+        for j in range(len(self.subject.inputs)):
+            self._check_input(j)
+
+    # --- evaluating -----------------------------------------------------------------------------------------------
+
+    def evaluate(self) -> list[np.ndarray]:
+        self.report.evaluations += 1
+        with np.errstate(all="ignore"):
+            return self.subject.evaluate()
+
+    def values(self) -> np.ndarray:
+        """All outputs as one float64 vector, NaN where the function cannot be evaluated."""
+        try:
+            outputs = self.evaluate()
+        except Exception as error:
+            self.failure = error
+            return np.full(self.base.flat.size, np.nan)
+        if [o.shape for o in outputs] != self.shapes:
+            got = [o.shape for o in outputs]
+            raise ValueError(f"the outputs' shapes change with the values of the inputs: {self.shapes} and {got}")
+        return _flat(outputs)
+
+    def _same(self, first: list[np.ndarray], second: list[np.ndarray]) -> bool:
+        if [o.shape for o in first] != [o.shape for o in second]:
+            return False
+        with np.errstate(all="ignore"):
+            a, b = _flat(first), _flat(second)
+            limit = max(self.settings.nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0))
+            return bool(np.all((a == b) | (np.abs(a - b) <= limit) | (np.isnan(a) & np.isnan(b))))
+
+    # --- the backward, apart from its numbers ---------------------------------------------------------------------
+
+    def _check_backward(self) -> None:
+        """Deterministic, linear in the output's gradient, of the input's dtype."""
+        weights = [self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs]
+        first, again = self.subject.pull(weights), self.subject.pull(weights)
+        names = [x.name for x in self.subject.inputs]
+        for name, a, b in zip(names, first, again, strict=True):
+            if a is not None and b is not None and a.shape == b.shape and not _near(a, b, self.settings.nondet_tol):
+                self.report.problems.append(
+                    (RANDOM, f"backward is not deterministic: two passes gave different gradients for {name}")
+                )
+        if self.settings.linear and not self.report.problems:
+            self._check_linear(first, weights)
+        if self.settings.dtypes:
+            for x, a in zip(self.subject.inputs, first, strict=True):
+                if a is not None and a.dtype != x.array.dtype:
+                    line = f"the gradient of {x.name} has dtype {a.dtype}, and must have the input's {x.array.dtype}"
+                    self.report.problems.append((WRONG, line))
+
+    def _check_linear(self, first: list[Any], weights: list[np.ndarray]) -> None:
+        """Minus four times the output's gradient must give minus four times the input's, and zero must give zero."""
+        try:
+            scaled = self.subject.pull([w * -4 for w in weights])
+            zero = self.subject.pull([w * 0 for w in weights])
+        except Exception as error:
+            raise ValueError(f"backward fails for other gradients of the output: {type(error).__name__}: {error}") from error
+        for x, a, b, nothing in zip(self.subject.inputs, first, scaled, zero, strict=True):
+            if a is None or b is None or a.shape != b.shape or not np.isfinite(a).all():
+                continue
+            tolerance = 1e3 * self.base.relative * np.abs(a).max(initial=0.0)
+            if not _near(a * -4, b, tolerance) or (nothing is not None and np.abs(nothing).max(initial=0.0) > tolerance):
+                line = f"the gradient of {x.name} is not proportional to the gradient of the output"
+                if _near(a, b, tolerance):
+                    line += "; likely mistake: backward does not multiply by the gradient that it is given"
+                self.report.problems.append((WRONG, line))
+
+    # --- one input ------------------------------------------------------------------------------------------------
+
+    def _check_input(self, j: int) -> None:
+        n, m = self.subject.inputs[j].array.size, self.base.flat.size
+        large = n > MANY_INPUTS or n * m > MANY_NUMBERS or m > MANY_INPUTS
+        if (self.settings.fast or large) and n and m:
+            found = self._along_directions(j)
+            if found is not None:
+                self.report.directions.append(found)
+                return
+        if not large:
+            self.report.pairs += self._every_entry(j, np.arange(n))
+            return
+        entries = np.arange(n) if n <= 10 * SAMPLE else np.sort(self.random.choice(n, SAMPLE, replace=False))
+        weights = [self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs]
+        inner = _Check(Projected(self.subject, weights), self.settings, self.report)
+        inner.base = _base([np.asarray(o) for o in inner.subject.evaluate()])
+        inner.shapes = [()]
+        inner.gradients = _Gradients(inner.subject, inner.base.outputs)
+        self.report.pairs += inner._every_entry(j, entries)
+
+    def _every_entry(self, j: int, entries: np.ndarray) -> list[Pair]:
+        """The pairs of this input with all outputs."""
+        x = self.subject.inputs[j]
+        analytic, got_shapes, arrived = self.gradients.of(j, entries)
+        m, n = analytic.shape
+        columns: list[numeric.Derivative] = []
+        floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
+        noise, start = self._survey(j)
+        slack = floor * np.abs(analytic) + 1e-3 * floor * _largest(analytic, self.base.slices)
+        slack = np.where(np.isfinite(slack), slack, 0.0)
+        confirmed = 0
+        for c, entry in enumerate(entries):
+            line, scale, exact = self._entry_line(j, int(entry))
+            short = [exact(h) for h in numeric.short_ladder(start * scale)]
+            found = self._climb(line, short, noise)
+            disagrees = bool(np.any(~(np.abs(found.value - analytic[:, c]) <= found.error + slack[:, c])))
+            vague = np.any(~(found.error <= PRECISE * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0))))
+            if found.suspicious or (vague and not _all_zero(found)) or (disagrees and confirmed < CONFIRMED):
+                confirmed += disagrees
+                found = self._with_more_steps(j, int(entry), line, exact, noise, found, analytic[:, c])
+            columns.append(found)
+        if self.failure is not None and columns and all(np.isnan(f.value).all() for f in columns):
+            raise self.failure
+        return self._pairs(j, entries, analytic, slack, columns, got_shapes, arrived)
+
+    def _with_more_steps(
+        self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, short: numeric.Derivative, analytic: np.ndarray
+    ) -> numeric.Derivative:
+        """The full ladder, and the wide one where noise is still too large; the best of each output."""
+        value, unit = float(self._position(j, entry)), float(np.finfo(self._float_dtype(j)).eps)
+        found = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit)], noise)
+        _keep_better(found, short)
+        scale = np.maximum(np.abs(found.value), np.abs(analytic))
+        if np.any((found.error > 1e-3 * scale) & (found.error > 0) & (found.broken == 0) & (scale > 0)):
+            wide = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit, wide=True)], noise)
+            _keep_better(found, wide)
+        return found
+
+    def _climb(self, line: Any, steps: list[float], noise: np.ndarray) -> numeric.Derivative:
+        return numeric.climb(line, steps, self.base.flat, noise, self.settings.eps, self.base.relative)
+
+    def _pairs(
+        self,
+        j: int,
+        entries: np.ndarray,
+        analytic: np.ndarray,
+        slack: np.ndarray,
+        columns: list[numeric.Derivative],
+        got_shapes: Any,
+        arrived: bool,
+    ) -> list[Pair]:
+        m = self.base.flat.size
+        stacked = {
+            name: np.stack([getattr(c, name) for c in columns], 1) if columns else np.zeros((m, 0))
+            for name in ("value", "error", "broken", "left", "right", "plain")
+        }
+        numbers = np.where(stacked["broken"] > 0, stacked["plain"], stacked["value"])
+        x = self.subject.inputs[j]
+        pairs = []
+        for o, part in enumerate(self.base.slices):
+            pairs.append(
+                Pair(
+                    output=self.subject.output_names[o],
+                    input=x.name,
+                    output_shape=self.base.outputs[o].shape,
+                    input_shape=x.array.shape,
+                    entries=entries,
+                    analytic=analytic[part],
+                    numeric=numbers[part],
+                    error=stacked["error"][part] + slack[part],
+                    broken=stacked["broken"][part],
+                    left=stacked["left"][part],
+                    right=stacked["right"][part],
+                    got_shape=got_shapes,
+                    arrived=arrived,
+                    positions=(o, j),
+                )
+            )
+        return pairs
+
+    # --- lines through the point ----------------------------------------------------------------------------------
+
+    def _position(self, j: int, entry: int) -> Any:
+        array = self.subject.inputs[j].array
+        return array[np.unravel_index(entry, array.shape)]
+
+    def _float_dtype(self, j: int) -> Any:
+        dtype = self.subject.inputs[j].array.dtype
+        return dtype if dtype.kind == "f" else np.dtype(np.float32)
+
+    def _entry_line(self, j: int, entry: int) -> tuple[Any, float, Any]:
+        """The line along one entry, the entry's own size, and a rounding of steps to what the entry's dtype can hold."""
+        array = self.subject.inputs[j].array
+        place = np.unravel_index(entry, array.shape)
+        here = array[place]
+
+        def line(t: float) -> np.ndarray:
+            array[place] = here + here.dtype.type(t)
+            try:
+                return self.values()
+            finally:
+                array[place] = here
+
+        def exact(h: float) -> float:
+            step = here.dtype.type(h)
+            step = (here + step) - here
+            step = here - (here - step)
+            return float(step) or h
+
+        size = abs(float(here)) or self._typical(array)
+        return line, size, exact
+
+    def _typical(self, array: np.ndarray) -> float:
+        finite = np.abs(array[np.isfinite(array)]).astype(np.float64)
+        return float(np.sqrt(np.mean(finite * finite))) or 1.0 if finite.size else 1.0
+
+    def _direction_line(self, j: int, direction: np.ndarray) -> Any:
+        array = self.subject.inputs[j].array
+        here = array.copy()
+
+        def line(t: float) -> np.ndarray:
+            array[...] = here + (t * direction).astype(array.dtype)
+            try:
+                return self.values()
+            finally:
+                array[...] = here
+
+        return line
+
+    def _survey(self, j: int) -> tuple[np.ndarray, float]:
+        """The noise of the outputs, and a good first step as a part of an entry's size, from one random direction."""
+        array = self.subject.inputs[j].array
+        if not array.size:
+            return np.zeros(self.base.flat.size), 0.0193
+        typical = self._typical(array)
+        sizes = np.where(array == 0, typical, np.abs(array.astype(np.float64)))
+        line = self._direction_line(j, sizes * self.random.choice([-1.0, -0.7, 0.6, 1.0], array.shape))
+        unit = float(np.finfo(self._float_dtype(j)).eps)
+        noise = numeric.noise_level(line, max(1e-12, 8 * unit), self.base.flat, self.base.relative)
+        found = self._climb(line, numeric.full_ladder(1.0, unit), noise)
+        chosen = found.step[np.isfinite(found.error) & (found.value != 0)]
+        return noise, min(max(4 * float(np.median(chosen)), 1e-9), 0.0193) if chosen.size else 0.0193
+
+    # --- random directions ----------------------------------------------------------------------------------------
+
+    def _along_directions(self, j: int) -> Directions | None:
+        """The derivatives along random directions, against the analytic ones; None if any of them does not agree."""
+        x = self.subject.inputs[j]
+        noise, _ = self._survey(j)
+        floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
+        weights = [[self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs] for _ in range(3)]
+        pulled = [self.subject.pull(w)[j] for w in weights]
+        if any(g is not None and g.shape != x.array.shape for g in pulled):
+            return None
+        gradients = [np.zeros(x.array.size) if g is None else g.astype(np.float64).ravel() for g in pulled]
+        worst, sure = 0.0, 0.0
+        for _ in range(DIRECTIONS):
+            direction = self.random.standard_normal(x.array.shape)
+            largest = max(1.0, self._typical(x.array))
+            unit = float(np.finfo(self._float_dtype(j)).eps)
+            found = self._climb(self._direction_line(j, direction), numeric.full_ladder(largest, unit), noise)
+            if found.broken.any():
+                return None
+            for w, g in zip(weights, gradients, strict=True):
+                u = _flat(w)
+                parts = g * direction.ravel()
+                scale = math.sqrt(float(parts @ parts))
+                off = abs(float(u @ found.value) - float(parts.sum()))
+                uncertainty = float(np.abs(u) @ found.error)
+                if not off <= uncertainty + floor * scale or uncertainty > 1e-4 * scale + 1e-7 * (scale == 0):
+                    return None
+                worst, sure = max(worst, off / (scale or 1.0)), max(sure, uncertainty / (scale or 1.0))
+        return Directions(x.name, x.array.shape, DIRECTIONS, worst, sure)
+
+
+class _Gradients:
+    """The analytic Jacobians, row by row; made when they are first asked for."""
+
+    def __init__(self, subject: Subject, outputs: list[np.ndarray]):
+        self.subject, self.outputs = subject, outputs
+        self.rows: list[list[Any]] | None = None
+
+    def of(self, j: int, entries: np.ndarray) -> tuple[np.ndarray, tuple[int, ...] | None, bool]:
+        """The (m, n) matrix for input j, the shape of its gradient if that is wrong, and whether any gradient came."""
+        if self.rows is None:
+            self.rows = self._all()
+        wanted = self.subject.inputs[j].array
+        matrix = np.zeros((len(self.rows), entries.size))
+        arrived = False
+        for k, row in enumerate(self.rows):
+            g = row[j]
+            if g is None:
+                continue
+            arrived = True
+            if g.shape != wanted.shape:
+                return matrix, g.shape, True
+            matrix[k] = g.astype(np.float64).reshape(-1)[entries]
+        return matrix, None, arrived
+
+    def _all(self) -> list[list[Any]]:
+        rows = []
+        for o, output in enumerate(self.outputs):
+            for k in range(output.size):
+                one = np.zeros(output.shape, output.dtype)
+                one.reshape(-1)[k] = 1
+                weights = [one if i == o else None for i in range(len(self.outputs))]
+                rows.append(self.subject.pull(weights))
+        return rows
+
+
+def _base(outputs: list[np.ndarray]) -> _Base:
+    slices, start = [], 0
+    for o in outputs:
+        slices.append(slice(start, start + o.size))
+        start += o.size
+    relative = max((float(np.finfo(o.dtype).eps) if o.dtype.kind == "f" else 2.0**-8 for o in outputs), default=2.0**-52)
+    return _Base(outputs, _flat(outputs), relative, slices)
+
+
+def _flat(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([a.astype(np.float64).reshape(-1) for a in arrays]) if arrays else np.zeros(0)
+
+
+def _largest(matrix: np.ndarray, slices: list[slice]) -> np.ndarray:
+    """The largest finite entry of each output's Jacobian, for every one of its rows."""
+    found = np.zeros((matrix.shape[0], 1))
+    for part in slices:
+        block = np.abs(matrix[part])
+        found[part] = block[np.isfinite(block)].max(initial=0.0)
+    return found
+
+
+def _near(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.all((a == b) | (np.abs(a - b) <= tolerance) | (np.isnan(a) & np.isnan(b))))
+
+
+def _all_zero(found: numeric.Derivative) -> bool:
+    """Nothing moves, exactly: there is no more to learn from other steps of this size."""
+    return bool(np.all((found.value == 0) & (found.error == 0)))
+
+
+def _keep_better(found: numeric.Derivative, other: numeric.Derivative) -> None:
+    better = (other.error < found.error) & (found.broken == 0) & (other.broken == 0)
+    found.value, found.error = np.where(better, other.value, found.value), np.where(better, other.error, found.error)
+
+
+__all__ = ["RIGHT", "Settings", "examine"]

@@ -1,0 +1,195 @@
+"""Numerical derivatives that know how wrong they may be.
+
+Along a line through the point, a ladder of steps h gives central differences (f(x+h) - f(x-h)) / 2h. Their error is a series
+in h^2 (truncation) plus noise / h (rounding). Neville's scheme removes one power of h^2 after another (Richardson
+extrapolation; Ridders, "Accurate computation of F'(x) and F'(x)F''(x)", 1982). Of all estimates the one with the smallest
+error estimate is taken, and the error estimate counts
+  - how far it is from its two neighbours in the scheme,
+  - the noise of f, divided by the step,
+  - how far smaller steps contradict it by more than noise explains: a function that wiggles faster than the large steps can
+    see looks smooth to them, and only the small steps know better.
+The noise is measured by the differences of f over tiny steps (Moré and Wild, "Estimating computational noise", 2011).
+
+Everything here works on the vector of all outputs at once: f returns float64 arrays of m elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Line = Callable[[float], np.ndarray]  # t -> f(x + t v), NaN where f has no value
+ORDERS = 5  # how many powers of h^2 are removed at most
+MARGIN = 3.0  # how many times its noise bound a difference may be off before it counts as a contradiction
+KINK, JUMP = 1, 2
+
+
+@dataclass
+class Derivative:
+    """d f / dt at 0, for each output: the value, its uncertainty, and what the two sides say where they disagree.
+
+    broken: 0, or KINK or JUMP. step: the smallest step that the value was made from. plain: the difference at `eps` alone.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    step: np.ndarray
+    broken: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    plain: np.ndarray
+    suspicious: bool
+
+
+def climb(line: Line, steps: list[float], at_zero: np.ndarray, noise: np.ndarray, eps: float, relative: float) -> Derivative:
+    """Differentiate along `line` with the steps given, largest first. relative: the rounding of f, as a part of its value."""
+    ups, downs = np.array([line(h) for h in steps]), np.array([line(-h) for h in steps])
+    h = np.array(steps)[:, None]
+    with np.errstate(all="ignore"):
+        differences = (ups - downs) / (2 * h)
+        noise = np.maximum(noise, _resolution(ups, downs, at_zero))
+        blur = (noise / h) + 4 * relative * np.abs(differences)
+        value, error, step = _best(differences, steps, blur)
+        gaps = np.abs(ups - 2 * at_zero + downs) / h
+        broken, level = _sides(gaps, ups, downs, at_zero, 4 * noise / h, value, steps, eps)
+        rows, columns = level, np.arange(at_zero.size)
+        right = (ups[rows, columns] - at_zero) / h[rows, 0]
+        left = (at_zero - downs[rows, columns]) / h[rows, 0]
+        suspicious = bool(np.any((gaps[-1] > 0.6 * gaps[0]) & (gaps[-1] > 40 * noise / h[-1] + 1e-7 * np.abs(value))))
+    plain = differences[int(np.argmin(np.abs(np.log(h[:, 0] / eps))))]
+    return Derivative(value, error, step, broken, left, right, plain, suspicious)
+
+
+def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
+    """The grain of f, where small steps change nothing at all although larger ones do (a float32 inside, a large offset).
+
+    If the smallest step that does something acts on one side only, f is really flat here and has no grain.
+    """
+    grain = np.zeros(at_zero.size)
+    up, down = np.abs(ups - at_zero), np.abs(downs - at_zero)
+    still = (up == 0) & (down == 0)
+    decided = ~still[-1]  # nothing flat at the small end
+    for k in range(len(ups) - 1, -1, -1):
+        wakes = ~decided & ~still[k]
+        both = wakes & (up[k] > 0) & (down[k] > 0)
+        grain[both] = np.maximum(up[k], down[k])[both]
+        decided |= wakes
+    return grain
+
+
+def _best(differences: np.ndarray, steps: list[float], blur: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Neville's scheme, and the entry with the smallest error estimate in it."""
+    count, size = differences.shape
+    value, error, step = np.full(size, np.nan), np.full(size, np.inf), np.full(size, steps[-1])
+    previous: list[np.ndarray] = []
+    for k in range(count):
+        row = [differences[k]]
+        for j in range(1, min(k, ORDERS) + 1):
+            if j > len(previous):
+                break
+            shrink = (steps[k - j] / steps[k]) ** 2 - 1
+            row.append(row[j - 1] + (row[j - 1] - previous[j - 1]) / shrink)
+        for j, estimate in enumerate(row):
+            if j:
+                guess = np.maximum(np.abs(estimate - row[j - 1]), np.abs(estimate - previous[j - 1]))
+            elif k:
+                guess = np.abs(estimate - previous[0])
+            else:
+                continue
+            guess = guess + 2 * blur[k]
+            guess = np.where(np.isfinite(guess), guess, np.inf)
+            better = guess < error
+            if not better.any():
+                continue
+            guess = np.maximum(guess, _contradiction(estimate, differences, steps, blur, k))
+            better = guess < error
+            value, error = np.where(better, estimate, value), np.where(better, guess, error)
+            step = np.where(better, steps[k], step)
+        previous = row
+    return value, error, step
+
+
+def _contradiction(estimate: np.ndarray, differences: np.ndarray, steps: list[float], blur: np.ndarray, k: int) -> np.ndarray:
+    """By how much the differences at smaller steps than steps[k] contradict the estimate."""
+    worst = np.zeros(estimate.size)
+    if k + 1 < len(steps):
+        truncation = 2 * np.abs(differences[k] - estimate)
+        shares = (np.array(steps[k + 1 :])[:, None] / steps[k]) ** 2
+        off = np.abs(differences[k + 1 :] - estimate) - MARGIN * blur[k + 1 :] - truncation * shares
+        worst = np.maximum(np.nan_to_num(off, nan=0.0).max(0), 0.0)
+    return worst
+
+
+def _sides(
+    gaps: np.ndarray,
+    ups: np.ndarray,
+    downs: np.ndarray,
+    at_zero: np.ndarray,
+    blur: np.ndarray,
+    value: np.ndarray,
+    steps: list[float],
+    eps: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the slopes of the two sides differ however small the step: a kink; where the values differ: a jump.
+
+    The gap between the slopes of a smooth function shrinks with the step. Looked at are the smallest three steps, not above
+    `eps`, at which the gap stands out of the noise.
+    """
+    size = at_zero.size
+    broken, level = np.zeros(size, np.int8), np.full(size, len(steps) - 1)
+    decided = np.zeros(size, bool)
+    changes = np.maximum(np.abs(ups - at_zero), np.abs(downs - at_zero))
+    for k in range(len(steps) - 1, 1, -1):
+        slopes = changes[k] / steps[k]
+        stands_out = ~decided & (gaps[k] > 10 * blur[k] + 1e-4 * slopes) & (steps[k] <= eps * 1.01)
+        if not stands_out.any():
+            continue
+        shrink = [(steps[k - i - 1] / steps[k - i]) for i in range(2)]  # by how much a smooth function's gap shrinks
+        ratios = [gaps[k - i - 1] / gaps[k - i] for i in range(2)]
+        constant = np.ones(size, bool)
+        for r, s in zip(ratios, shrink, strict=True):
+            constant &= (r > s**-0.75) & (r < s**0.5)
+        jumps = np.ones(size, bool)
+        for i in range(2):
+            jumps &= np.abs(changes[k - i - 1] / changes[k - i] - 1) < 0.05
+        jumps &= changes[k] > 1e3 * blur[k] * steps[k]
+        broken[stands_out & constant] = KINK
+        broken[stands_out & jumps] = JUMP
+        level[stands_out & (constant | jumps)] = k
+        decided |= stands_out
+    return broken, level
+
+
+def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -> np.ndarray:
+    """A bound on the rounding noise of f: from its fourth differences over seven tiny steps, at least that of its values."""
+    points = np.array([line(i * tiny) for i in range(7)])
+    with np.errstate(all="ignore"):
+        fourth = np.diff(points, 4, axis=0)
+        sigma = np.sqrt((fourth * fourth).mean(0) / 70.0)  # 70 = 8! / (4!)^2: how differencing amplifies noise
+    floor = 4 * relative * np.abs(at_zero)
+    return np.maximum(np.where(np.isfinite(sigma), 8 * sigma, 0.0), np.where(np.isfinite(floor), floor, 0.0))
+
+
+def full_ladder(x: float, unit: float, wide: bool = False) -> list[float]:
+    """Steps from a fiftieth of max(1, |x|) (wide: 10^8 times that) down to what the spacing of floats at x allows.
+
+    unit: the machine epsilon of x's dtype. The first step is no round number, so that x + h has no special digits.
+    """
+    largest = 0.0193 * max(1.0, abs(x))
+    smallest = min(1e-11, 1e-5 * abs(x)) if x else 1e-11
+    smallest = max(smallest, 8 * unit * abs(x), 1e-14)
+    if unit > 1e-10:
+        smallest = max(smallest, 8 * unit * max(abs(x), 1e-3))
+    if wide:
+        largest *= 1e8
+    steps = [largest]
+    while steps[-1] > 4 * smallest:
+        steps.append(steps[-1] / 4)
+    return steps
+
+
+def short_ladder(start: float) -> list[float]:
+    """Three steps, enough where the scale of the function is known and it is smooth."""
+    return [start, start / 2, start / 4]
