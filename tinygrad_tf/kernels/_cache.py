@@ -30,12 +30,13 @@ from typing import Any
 import llvmlite
 import numba
 import numpy
-from numba.core import caching, compiler, config, dispatcher
+from numba.core import caching, compiler, dispatcher
 from numba.core.bytecode import FunctionIdentity
 from numba.core.registry import cpu_target
 from numba.core.serialize import dumps
 from numba.extending import _Intrinsic
 
+config: Any = numba.config
 SOURCE_FOLDER = Path(__file__).parent
 FOLDERS_KEPT = 4
 # NaN and infinity keep their IEEE meaning: neither "nnan" nor "ninf" is among the flags.
@@ -128,11 +129,20 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def compiled(function: Any, source: str = "", for_c: bool = False) -> Any:
-    """The one way in which kernels are compiled; `source` is the file that they are written in."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy", fastmath=FAST_MATH, no_cfunc_wrapper=not for_c)(function)
+    """The one way in which kernels are compiled; `source` is the file that they are written in.
+
+    `for_c` asks for a second entry, with the calling convention of C.
+    """
+    options: dict[str, Any] = {
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": FAST_MATH,
+        "no_cfunc_wrapper": not for_c,
+    }
+    result: Any = numba.njit(**options)(function)
     if not config.DISABLE_JIT:
-        dispatcher._cache = KernelCache(function, source or function.__code__.co_filename)
-    return dispatcher
+        result._cache = KernelCache(function, source or function.__code__.co_filename)
+    return result
 
 
 def _name_functions_apart() -> None:

@@ -8,16 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils, event
 from numba.core.callconv import Status, excinfo_ptr_t
 from numba.core.compiler import compile_internal
 from numba.core.targetconfig import ConfigStack
-from numba.extending import intrinsic
 
 from tinygrad_tf.kernels import _threads
-from tinygrad_tf.kernels._cache import KernelCache, compiled
-from tinygrad_tf.kernels._threads import BLOCK_FUNCTION, BYTES, ENTRY, INT, JOB_FUNCTION, slot_pointer
+from tinygrad_tf.kernels._atomics import BLOCK_FUNCTION, BYTES, ENTRY, INT, JOB_FUNCTION, intrinsic, slot_pointer
+from tinygrad_tf.kernels._cache import KernelCache, compiled, config
 
 get_num_threads = _threads.pool.get_num_threads
 set_num_threads = _threads.pool.set_num_threads
@@ -29,13 +28,23 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def parallel(block: Callable[..., Any]) -> Any:
-    """Turn `block(index, *args)` into `run(count, *args)`, which runs indices 0 ... count - 1, on several threads."""
-    names = list(inspect.signature(block).parameters)[1:]
+    """Turn `block(index, *args)` into `run(count, *args)`, which runs indices 0 ... count - 1, on several threads.
+
+    Blocks run in any order, so none may write what another reads or writes. Where one raises, `run` raises the same
+    error after the others have ended. `run` may be called from kernels too.
+    """
+    parameters = list(inspect.signature(block).parameters.values())
+    if not parameters or any(p.kind != p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters):
+        raise TypeError(
+            f"a parallel block takes an index and named arguments without defaults, got "
+            f"{block.__name__}{inspect.signature(block)}"
+        )
     if config.DISABLE_JIT:
         return _plain_loop(block)
     # numba unboxes named parameters faster than a tuple *args, so `run` is made with the names of the block's.
-    source = f"lambda count, {', '.join(names)}: launch(count, ({''.join(name + ', ' for name in names)}))"
-    run = eval(source, {"launch": _launch(block), "__name__": block.__module__})
+    names = [parameter.name for parameter in parameters[1:]]
+    source = f"lambda {', '.join(['_count', *names])}: _launch(_count, ({''.join(name + ', ' for name in names)}))"
+    run = eval(source, {"_launch": _launch(block), "__name__": block.__module__})
     run.__name__, run.__qualname__, run.__doc__ = block.__name__, block.__qualname__, block.__doc__
     return compiled(run, block.__code__.co_filename)
 
@@ -65,8 +74,9 @@ def _launch(block: Callable[..., Any]) -> Any:
         run_block = _unpacking(context, builder.module, descriptor, packed.type, block_signature)
         _run(builder, run_block, builder.bitcast(job, BYTES), values[0])
         code, error = (builder.load(cgutils.gep_inbounds(builder, job, 0, field)) for field in (0, 1))
+        status = Status(code, None, None, None, None, None, None, error)
         with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, code)):
-            context.call_conv.return_status_propagate(builder, Status(code, *[None] * 6, error))
+            context.call_conv.return_status_propagate(builder, status)
         return context.get_dummy_value()
 
     return launch

@@ -22,133 +22,63 @@ import atexit
 import contextlib
 import ctypes
 import functools
+import logging
 import math
 import operator
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding
 import numpy
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from tinygrad_tf.kernels._atomics import (
+    ARGUMENTS,
+    BUSY,
+    CALLED,
+    CALLER_SLEEPS,
+    COUNT,
+    DONE,
+    ENTRY,
+    FUNCTION,
+    GATE,
+    MUTEX,
+    NEXT,
+    NUM_SLOTS,
+    NUM_WORKERS,
+    POOL_SYMBOL,
+    PROCESS,
+    SHIFT,
+    SLEEPERS,
+    SPINS,
+    WORK,
+    add,
+    call_block,
+    load,
+    lock,
+    pause,
+    process,
+    signal,
+    slot_address,
+    store,
+    swap_if,
+    system_functions,
+    unlock,
+    wait,
+)
 from tinygrad_tf.kernels._cache import compiled
-
-POOL_SYMBOL = "tinygrad_tf_pool"
-
-# Slots of the shared block, in units of 8 bytes. What different threads write lies 128 bytes apart.
-ENTRY, PROCESS, NUM_WORKERS, SPINS, SHIFT = 0, 1, 2, 3, 4
-GATE = 16  # sequence number (odd: open) in the upper half, number of workers inside in the lower half
-NEXT = 32  # the next block to take
-FUNCTION, ARGUMENTS, COUNT = 48, 49, 50
-BUSY = 64  # 1 while a job has the workers
-SLEEPERS, CALLED, CALLER_SLEEPS = 80, 81, 82  # CALLED: those who may wake up
-MUTEX, WORK, DONE = 96, 112, 128  # pthread objects, at most 64 bytes each on all known systems
-NUM_SLOTS = 144
 
 OPEN = 1 << 32
 INSIDE = OPEN - 1
 SPIN_SECONDS = 40e-6
 MAX_THREADS = 1024
+THREADS_VARIABLE = "TINYGRAD_TF_NUM_THREADS"
 
-INT, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
-BLOCK_FUNCTION = ir.FunctionType(ir.VoidType(), [BYTES, INT])
-JOB_FUNCTION = ir.FunctionType(ir.VoidType(), [INT, INT, INT])
 JOB = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
-
-
-# --- What compiled code needs and Python lacks: the shared block, atomic memory, calls through pointers ---------------
-
-
-def slot_pointer(builder: Any, slot: int) -> Any:
-    """The address of a slot of the shared block, as LLVM code; the linker puts in where the block lies."""
-    module = builder.module
-    pool = module.globals.get(POOL_SYMBOL) or ir.GlobalVariable(module, ir.ArrayType(INT, NUM_SLOTS), POOL_SYMBOL)
-    return builder.gep(pool, [INT(0), INT(slot)])
-
-
-@intrinsic
-def _slot_address(typing: Any, slot: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = builder.ptrtoint(slot_pointer(builder, 0), INT)
-        return builder.add(first, builder.mul(args[0], INT(8)))
-
-    return types.int64(types.int64), emit
-
-
-def _atomic(operation: Callable[..., Any], count: int, returns: Any = types.int64) -> Any:
-    """An intrinsic of a slot number and `count` integers."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = slot_pointer(builder, 0)
-        pointer = builder.gep(builder.bitcast(first, INT.as_pointer()), [args[0]])
-        result = operation(builder, pointer, *args[1:])
-        return context.get_dummy_value() if returns is types.void else result
-
-    signature = returns(*[types.int64] * (count + 1))
-    definitions = {
-        0: lambda typing, slot: (signature, emit),
-        1: lambda typing, slot, value: (signature, emit),
-        2: lambda typing, slot, expected, value: (signature, emit),
-    }
-    return intrinsic(definitions[count])
-
-
-_load = _atomic(lambda builder, pointer: builder.load_atomic(pointer, "seq_cst", 8), 0)
-_store = _atomic(lambda builder, pointer, value: builder.store_atomic(value, pointer, "release", 8), 1, types.void)
-_add = _atomic(lambda builder, pointer, value: builder.atomic_rmw("add", pointer, value, "seq_cst"), 1)
-_swap_if = _atomic(
-    lambda builder, pointer, expected, value: builder.extract_value(
-        builder.cmpxchg(pointer, expected, value, "seq_cst", "seq_cst"), 1
-    ),
-    2,
-    types.boolean,
-)
-
-
-@intrinsic
-def _call_block(typing: Any, function: Any, arguments: Any, index: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        function = builder.inttoptr(args[0], BLOCK_FUNCTION.as_pointer())
-        builder.call(function, [builder.inttoptr(args[1], BYTES), args[2]])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), emit
-
-
-_X86_PAUSE, _ARM_PAUSE = ("llvm.x86.sse2.pause", []), ("llvm.aarch64.isb", [ir.IntType(32)(15)])
-_PAUSES = {"x86_64": _X86_PAUSE, "amd64": _X86_PAUSE, "aarch64": _ARM_PAUSE, "arm64": _ARM_PAUSE}
-
-
-@intrinsic
-def _pause(typing: Any) -> Any:
-    """Tell the processor that this thread spins; it saves power and gives way to its sibling."""
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        machine = builder.module.triple.split("-")[0]
-        name, numbers = _PAUSES.get(machine, ("llvm.donothing", []))
-        kind = ir.FunctionType(ir.VoidType(), [number.type for number in numbers])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, name), numbers)
-        return context.get_dummy_value()
-
-    return types.void(), emit
-
-
-def _system(name: str, count: int) -> Any:
-    """A function of the system, which compiled code finds through a symbol; see `_SYSTEM_FUNCTIONS`."""
-    return types.ExternalFunction(f"{POOL_SYMBOL}_{name}", types.int32(*[types.int64] * count))
-
-
-_lock, _unlock, _signal, _wait, _process = (
-    _system(name, count) for name, count in (("lock", 1), ("unlock", 1), ("signal", 1), ("wait", 4), ("process", 0))
-)
 
 
 # --- The pool, compiled -----------------------------------------------------------------------------------------------
@@ -157,82 +87,82 @@ _lock, _unlock, _signal, _wait, _process = (
 @compiled
 def _pause_many(times: int) -> None:
     for _ in range(times):
-        _pause()
+        pause()
 
 
 @compiled
 def _take_blocks(function: int, arguments: int, count: int) -> None:
-    index = _add(NEXT, 1)
+    index = add(NEXT, 1)
     while index < count:
-        _call_block(function, arguments, index)
-        index = _add(NEXT, 1)
+        call_block(function, arguments, index)
+        index = add(NEXT, 1)
 
 
 @functools.partial(compiled, for_c=True)
 def _run_job(function: int, arguments: int, count: int) -> None:
     """Run the blocks 0 ... count - 1 of a job, with the workers if they are free."""
-    if count < 2 or _load(NUM_WORKERS) == 0 or _load(BUSY) != 0 or not _swap_if(BUSY, 0, 1):
+    if count < 2 or load(NUM_WORKERS) == 0 or load(BUSY) != 0 or not swap_if(BUSY, 0, 1):
         for index in range(count):
-            _call_block(function, arguments, index)
+            call_block(function, arguments, index)
         return
-    _store(FUNCTION, function)
-    _store(ARGUMENTS, arguments)
-    _store(COUNT, count)
-    _store(NEXT, 0)
-    _add(GATE, OPEN)
-    if _load(SLEEPERS) > 0:
+    store(FUNCTION, function)
+    store(ARGUMENTS, arguments)
+    store(COUNT, count)
+    store(NEXT, 0)
+    add(GATE, OPEN)
+    if load(SLEEPERS) > 0:
         _wake(count - 1)
     _take_blocks(function, arguments, count)
-    _add(GATE, OPEN)
+    add(GATE, OPEN)
     _wait_for_workers()
-    _store(BUSY, 0)
+    store(BUSY, 0)
 
 
 @compiled
 def _wake(wanted: int) -> None:
     """Wake as many sleepers as there is work for."""
-    if _process() != _load(PROCESS):  # a fork that Python did not see: there are no threads, and the lock may be held
-        _store(NUM_WORKERS, 0)
+    if process() != load(PROCESS):  # a fork that Python did not see: there are no threads, and the lock may be held
+        store(NUM_WORKERS, 0)
         return
-    _lock(_slot_address(MUTEX))
-    waking = min(wanted, _load(SLEEPERS))
-    _add(SLEEPERS, -waking)
-    _add(CALLED, waking)
+    lock(slot_address(MUTEX))
+    waking = min(wanted, load(SLEEPERS))
+    add(SLEEPERS, -waking)
+    add(CALLED, waking)
     for _ in range(waking):
-        _signal(_slot_address(WORK))
-    _unlock(_slot_address(MUTEX))
+        signal(slot_address(WORK))
+    unlock(slot_address(MUTEX))
 
 
 @compiled
 def _wait_for_workers() -> None:
-    spins = _load(SPINS)
-    while _load(GATE) & INSIDE != 0:
+    spins = load(SPINS)
+    while load(GATE) & INSIDE != 0:
         if spins > 0:
-            _pause()
+            pause()
             spins -= 1
             continue
-        _lock(_slot_address(MUTEX))
-        _add(CALLER_SLEEPS, 1)
-        while _load(GATE) & INSIDE != 0:
-            _wait(_slot_address(DONE), _slot_address(MUTEX), -1, 0)
-        _add(CALLER_SLEEPS, -1)
-        _unlock(_slot_address(MUTEX))
+        lock(slot_address(MUTEX))
+        add(CALLER_SLEEPS, 1)
+        while load(GATE) & INSIDE != 0:
+            wait(slot_address(DONE), slot_address(MUTEX), -1, 0)
+        add(CALLER_SLEEPS, -1)
+        unlock(slot_address(MUTEX))
 
 
 @compiled
 def _work(shift: int) -> None:
     """What a worker thread does until its shift ends."""
     seen, spins = -1, 0
-    while _load(SHIFT) == shift:
-        gate = _load(GATE)
+    while load(SHIFT) == shift:
+        gate = load(GATE)
         sequence = gate >> 32
         if sequence & 1 != 0 and sequence != seen:
-            if _swap_if(GATE, gate, gate + 1):
+            if swap_if(GATE, gate, gate + 1):
                 seen, spins = sequence, 0
-                _take_blocks(_load(FUNCTION), _load(ARGUMENTS), _load(COUNT))
+                _take_blocks(load(FUNCTION), load(ARGUMENTS), load(COUNT))
                 _leave()
-        elif spins < _load(SPINS):
-            _pause()
+        elif spins < load(SPINS):
+            pause()
             spins += 1
         else:
             _sleep(shift, sequence)
@@ -241,26 +171,26 @@ def _work(shift: int) -> None:
 
 @compiled
 def _leave() -> None:
-    inside = _add(GATE, -1) & INSIDE
-    if inside == 1 and _load(CALLER_SLEEPS) != 0:
-        _lock(_slot_address(MUTEX))
-        _signal(_slot_address(DONE))
-        _unlock(_slot_address(MUTEX))
+    inside = add(GATE, -1) & INSIDE
+    if inside == 1 and load(CALLER_SLEEPS) != 0:
+        lock(slot_address(MUTEX))
+        signal(slot_address(DONE))
+        unlock(slot_address(MUTEX))
 
 
 @compiled
 def _sleep(shift: int, sequence: int) -> None:
     """Sleep until a job calls for workers, unless one has come since the gate was looked at."""
-    _lock(_slot_address(MUTEX))
-    _add(SLEEPERS, 1)
-    if _load(GATE) >> 32 != sequence:
-        _add(SLEEPERS, -1)
+    lock(slot_address(MUTEX))
+    add(SLEEPERS, 1)
+    if load(GATE) >> 32 != sequence:
+        add(SLEEPERS, -1)
     else:
-        while _load(CALLED) == 0 and _load(SHIFT) == shift:
-            _wait(_slot_address(WORK), _slot_address(MUTEX), -1, 0)
-        if _load(SHIFT) == shift:
-            _add(CALLED, -1)
-    _unlock(_slot_address(MUTEX))
+        while load(CALLED) == 0 and load(SHIFT) == shift:
+            wait(slot_address(WORK), slot_address(MUTEX), -1, 0)
+        if load(SHIFT) == shift:
+            add(CALLED, -1)
+    unlock(slot_address(MUTEX))
 
 
 # --- The pool, seen from Python ---------------------------------------------------------------------------------------
@@ -279,39 +209,17 @@ def usable_cores() -> int:
 
 
 def _checked(num_threads: Any, name: str) -> int:
-    try:
-        number = operator.index(num_threads)
-    except TypeError:
-        number = 0
-    if not 1 <= number <= MAX_THREADS:
-        raise ValueError(f"{name} must be an integer from 1 to {MAX_THREADS}, got {num_threads!r}")
-    return number
+    with contextlib.suppress(TypeError):
+        if 1 <= operator.index(num_threads) <= MAX_THREADS:
+            return operator.index(num_threads)
+    raise ValueError(f"{name} must be an integer from 1 to {MAX_THREADS}, got {num_threads!r}")
 
 
 def _initial_threads() -> int:
-    name = "TINYGRAD_TF_NUM_THREADS"
-    text = os.environ.get(name, "").strip()
+    text = os.environ.get(THREADS_VARIABLE, "").strip()
     if not text:
-        return usable_cores()
-    return _checked(int(text) if text.isdecimal() else text, name)
-
-
-_POSIX = {
-    "lock": "pthread_mutex_lock",
-    "unlock": "pthread_mutex_unlock",
-    "wait": "pthread_cond_wait",
-    "signal": "pthread_cond_signal",
-    "broadcast": "pthread_cond_broadcast",
-    "process": "getpid",
-}
-_WINDOWS = {
-    "lock": "AcquireSRWLockExclusive",
-    "unlock": "ReleaseSRWLockExclusive",
-    "wait": "SleepConditionVariableSRW",
-    "signal": "WakeConditionVariable",
-    "broadcast": "WakeAllConditionVariable",
-    "process": "GetCurrentProcessId",
-}
+        return min(usable_cores(), MAX_THREADS)
+    return _checked(int(text) if text.isdecimal() else text, THREADS_VARIABLE)
 
 
 class Pool:
@@ -326,12 +234,10 @@ class Pool:
         self._guard = threading.RLock()
         self._closed = False
         self._start_and_run = JOB(self._start_and_run_job)
-        self._library: Any = ctypes.WinDLL("kernel32") if sys.platform == "win32" else ctypes.CDLL(None)
-        self._system = _WINDOWS if sys.platform == "win32" else _POSIX
+        self._system = system_functions()
         llvmlite.binding.add_symbol(POOL_SYMBOL, self._slots.ctypes.data)
-        for role, name in self._system.items():
-            address = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
-            llvmlite.binding.add_symbol(f"{POOL_SYMBOL}_{role}", address)
+        for role, function in self._system.items():
+            llvmlite.binding.add_symbol(f"{POOL_SYMBOL}_{role}", _address_of(function))
         self._reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
@@ -340,52 +246,63 @@ class Pool:
         atexit.register(self._close)
 
     def get_num_threads(self) -> int:
+        """The number of threads that a parallel loop runs on at most."""
         return self._num_threads
 
     def set_num_threads(self, num_threads: int) -> None:
+        """Let parallel loops use `num_threads` threads, the caller's among them; results do not depend on it."""
         number = _checked(num_threads, "num_threads")
         with self._guard:
             self._stop()
             self._num_threads = number
 
     def _start_and_run_job(self, function: int, arguments: int, count: int) -> None:
-        """What ENTRY holds at first: start the threads, then run the job. Whatever happens, the job is run once."""
+        """What ENTRY holds at first: start the threads, then run the job. Whatever happens, it is run once."""
         run = None
-        try:
-            run = self._start()
-        except KeyboardInterrupt:
-            _thread.interrupt_main()
-        finally:
-            if run is not None:
-                run(function, arguments, count)
-            else:
-                for index in range(count):
-                    BLOCK(function)(arguments, index)
+        # A worker may come here, from a loop inside of a block, while `_stop` waits for it: do not wait for the guard.
+        if self._guard.acquire(blocking=False):
+            try:
+                run = self._start()
+            except KeyboardInterrupt:  # it would be lost: compiled code lies between here and the user
+                _thread.interrupt_main()
+            except Exception as error:
+                self._closed = True
+                logging.getLogger("tinygrad_tf").warning("loops run on one thread, as others fail: %s", error)
+            finally:
+                self._guard.release()
+        if run is not None:
+            run(function, arguments, count)
+        else:
+            for index in range(count):
+                BLOCK(function)(arguments, index)
 
     def _start(self) -> Any:
-        """Start the threads if they are not running; return the compiled function that runs jobs."""
-        with self._guard:
-            if self._closed:
-                return None
-            run = _c_function(_run_job)
-            if self._slots[ENTRY] != run:
-                self._slots[SPINS] = _spins()
-                _work.compile((types.int64,))
-                shift = int(self._slots[SHIFT])
-                with contextlib.suppress(RuntimeError, MemoryError):  # no more threads to be had: fewer will do
-                    for number in range(1, self._num_threads):
-                        thread = threading.Thread(
-                            target=_work, args=(shift,), name=f"tinygrad_tf-{number}", daemon=True
-                        )
-                        thread.start()
-                        self._threads.append(thread)
-                self._slots[NUM_WORKERS] = len(self._threads)
-                self._slots[ENTRY] = run
-            return JOB(run)
+        """Start the threads unless they are running; return the compiled function that runs jobs."""
+        if self._closed:
+            return None
+        run = _c_function(_run_job)
+        if self._slots[ENTRY] != run:
+            self._forget_threads_of_parent()
+            self._slots[SPINS] = _spins()
+            self._start_threads()
+            self._slots[NUM_WORKERS] = len(self._threads)
+            self._slots[ENTRY] = run
+        return JOB(run)
+
+    def _start_threads(self) -> None:
+        _work.compile((types.int64,))
+        shift = int(self._slots[SHIFT])
+        with contextlib.suppress(RuntimeError, MemoryError):  # no more threads to be had, so fewer must do
+            while len(self._threads) < self._num_threads - 1:
+                name = f"tinygrad_tf-{len(self._threads) + 1}"
+                thread = threading.Thread(target=_work, args=(shift,), name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
 
     def _stop(self) -> None:
         """Send the workers home and wait until they have gone; the next job starts new ones."""
         with self._guard:
+            self._forget_threads_of_parent()
             self._slots[ENTRY] = _address_of(self._start_and_run)
             self._slots[NUM_WORKERS] = 0
             self._slots[SHIFT] += 1
@@ -416,8 +333,12 @@ class Pool:
 
     def _after_fork_in_child(self) -> None:
         self._guard = threading.RLock()
-        self._threads = []
-        self._reset()
+        self._forget_threads_of_parent()
+
+    def _forget_threads_of_parent(self) -> None:
+        if self._slots[PROCESS] != os.getpid():  # asked again, as a fork by C code runs none of our functions
+            self._threads = []
+            self._reset()
 
     def _reset(self) -> None:
         """Make the memory that of a pool that has not been started."""
@@ -425,14 +346,12 @@ class Pool:
         self._slots[PROCESS] = os.getpid()
         self._slots[ENTRY] = _address_of(self._start_and_run)
         if sys.platform != "win32":  # there, zeros are what a new lock looks like
-            for initialise, slot in (("mutex_init", MUTEX), ("cond_init", WORK), ("cond_init", DONE)):
-                getattr(self._library, f"pthread_{initialise}")(self._pointer(slot), None)
+            self._call("new_lock", MUTEX)
+            self._call("new_condition", WORK)
+            self._call("new_condition", DONE)
 
     def _call(self, role: str, slot: int) -> None:
-        getattr(self._library, self._system[role])(self._pointer(slot))
-
-    def _pointer(self, slot: int) -> ctypes.c_void_p:
-        return ctypes.c_void_p(int(self._slots.ctypes.data) + 8 * slot)
+        self._system[role](ctypes.c_void_p(int(self._slots.ctypes.data) + 8 * slot), None)
 
 
 def _address_of(function: Any) -> int:
@@ -448,12 +367,13 @@ def _c_function(function: Any) -> int:
 
 
 def _spins() -> int:
-    """How many pauses fill SPIN_SECONDS: between one and a hundred nanoseconds each, as the processor has it."""
-    times = 1000
-    _pause_many(times)
-    started = time.perf_counter()
-    _pause_many(times)
-    return int(SPIN_SECONDS * times / max(time.perf_counter() - started, 1e-6))
+    """How many pauses fill SPIN_SECONDS; one takes between one and a hundred nanoseconds, as the processor has it."""
+    times, fastest = 1000, math.inf
+    for _ in range(4):  # the first one may compile
+        started = time.perf_counter()
+        _pause_many(times)
+        fastest = min(fastest, time.perf_counter() - started)
+    return int(SPIN_SECONDS * times / max(fastest, 1e-6))
 
 
 pool = Pool()
