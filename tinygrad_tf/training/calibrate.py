@@ -6,12 +6,12 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tinygrad_tf.training.config import TrainConfig
 from tinygrad_tf.training.trainer import Trainer
-from tinygrad_tf.utils.data import validation_batches
 
 PATIENCE = 0.5  # seconds that the timed steps may take together
 MOST_STEPS = 8
@@ -21,7 +21,7 @@ MARGIN = 0.95  # share of the minutes that is planned: processors slow down when
 
 SIZE = ("layers", "heads", "channels", "context", "batch")
 # From small to large: what a laptop learns most from in seconds, a few minutes, a quarter of an hour, hours.
-LADDER = (
+LADDER: tuple[dict[str, Any], ...] = (
     {"layers": 2, "heads": 2, "channels": 64, "context": 32, "batch": 12},
     {"layers": 4, "heads": 4, "channels": 128, "context": 64, "batch": 12},
     {"layers": 6, "heads": 6, "channels": 192, "context": 128, "batch": 16},
@@ -41,22 +41,20 @@ class Calibration:
 def calibrate(trainer: Trainer, patience: float = PATIENCE) -> Calibration:
     """Time a few steps and validation batches of this trainer, then put it back to where it was, bit for bit.
 
-    The first step, in which kernels are loaded or compiled, does not count.
+    The first step, in which kernels are loaded or compiled, does not count. The learning rate is 0: a step costs the
+    same, and a run that is going to diverge does not do so here.
     """
     before = trainer.state()
-    started = time.perf_counter()
     try:
-        trainer.time_steps(1)
-        steps: list[float] = []
+        trainer.update(trainer.step + 1, rate=0.0)
         begun = time.perf_counter()
-        while len(steps) < MOST_STEPS and (not steps or time.perf_counter() - begun < patience):
-            steps.append(trainer.time_steps(1))
+        steps = [_seconds(lambda: trainer.update(trainer.step + 1, rate=0.0))]
+        while len(steps) < MOST_STEPS and time.perf_counter() - begun < patience:
+            steps.append(_seconds(lambda: trainer.update(trainer.step + 1, rate=0.0)))
     finally:
         trainer.load_state(before)
     trainer.evaluate(1)
-    evaluation = _seconds(lambda: trainer.evaluate(1))
-    del started
-    return Calibration(statistics.median(steps), evaluation)
+    return Calibration(statistics.median(steps), _seconds(lambda: trainer.evaluate(1)))
 
 
 def expected_seconds(trainer: Trainer, measured: Calibration, steps: int | None = None) -> float:
@@ -102,8 +100,3 @@ def _seconds(action: Callable[[], object]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
-
-
-def worth_it(names: Collection[str]) -> bool:
-    """Whether `fit` may choose the size: when the user has named none of its parts."""
-    return not set(names) & set(SIZE)

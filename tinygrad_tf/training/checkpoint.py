@@ -8,8 +8,9 @@
         checkpoints/step-N/    weights.safetensors, optimizer.safetensors, state.json
         loss.png
 
-A checkpoint is written into a folder of its own, and checkpoint.json is replaced last, in one rename. So whatever moment a
-crash picks, checkpoint.json names a whole checkpoint whose three files belong together. Every file carries a format version.
+A checkpoint is written into a folder of its own, and checkpoint.json is replaced last, in one rename. So after a crash
+at any moment checkpoint.json names a whole checkpoint, whose three files belong together. Every file carries a format
+version.
 """
 
 from __future__ import annotations
@@ -106,17 +107,16 @@ class Run:
         best = name if trainer.best_step == trainer.step else pointer.get("best", name)
         self._write(self.folder / "checkpoints" / name, state)
         write_json(self.folder / "checkpoint.json", {"format": FORMAT, "latest": name, "best": best})
-        self._keep({name, best})
+        self._keep({name, best, pointer.get("latest")})  # someone may be reading the one before
 
     def load(self, trainer: Trainer) -> None:
         """Bring the trainer to the latest checkpoint."""
-        state = self._read(self._checkpoint("latest"))
+        folder = self._checkpoint("latest")
+        state = self._read(folder)
         try:
             trainer.load_state(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(
-                f"{self._checkpoint('latest')}: does not fit the configuration of the run: {error}"
-            ) from None
+            raise InputError(f"{folder}: does not fit the run's configuration: {error}") from None
 
     def weights(self, which: str = "latest") -> tuple[int, Arrays]:
         """Step and weights by name, of the "latest" checkpoint or of the "best" by validation loss."""
@@ -151,7 +151,7 @@ class Run:
         os.rename(part, target)
         sync_folder(target.parent)
 
-    def _keep(self, names: set[str]) -> None:
+    def _keep(self, names: set[str | None]) -> None:
         for path in (self.folder / "checkpoints").iterdir():
             if path.name not in names:
                 shutil.rmtree(path, ignore_errors=True)
@@ -166,7 +166,7 @@ class Run:
     # --- metrics --------------------------------------------------------------------------------------------------
 
     def follow(self, trainer: Trainer) -> Iterator[Record]:
-        """The trainer's records, each written to metrics.jsonl; checkpoints are saved at evaluations and every minute."""
+        """The trainer's records, each written to metrics.jsonl; evaluations, and minutes, end with a checkpoint."""
         self._trim_metrics(trainer.step)
         self.save(trainer)
         saved = time.monotonic()

@@ -11,6 +11,8 @@ from typing import Any
 
 from tinygrad_tf.utils.errors import InputError
 
+MOST = 2**63 - 1  # of a whole number
+
 
 def _option(default: Any, text: str, *, least: float = -math.inf, most: float = math.inf, fixed: bool = False) -> Any:
     """A field with its help, its bounds, and whether it is fixed once a run has begun."""
@@ -55,7 +57,7 @@ class TrainConfig:
     eval_interval: int = _option(250, "steps between evaluations; each one saves a checkpoint", least=1)
     eval_batches: int = _option(20, "validation batches in an evaluation; 0: the whole split", least=0)
     validation_fraction: float = _option(0.1, "share of the text, from its end, for validation", fixed=True)
-    seed: int = _option(1337, "seed of the weights, the windows and the dropout", least=0, most=2**63 - 1, fixed=True)
+    seed: int = _option(1337, "seed of the weights, the windows and the dropout", least=0, fixed=True)
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -125,7 +127,7 @@ def kind(name: str) -> type:
 
 
 def parse_number(name: str, text: str, wanted: type) -> int | float:
-    """The number that `text` stands for; 1e3 and 1_000 are whole too. Otherwise an InputError names the option, `name`."""
+    """The number that `text` stands for; 1e3 and 1_000 are whole too. An InputError names the option, `name`."""
     try:
         value = float(text) if wanted is float else _whole(text)
     except (ValueError, OverflowError):
@@ -144,9 +146,10 @@ def _whole(text: str) -> int:
         return int(number)
 
 
-def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
+def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
     """The value in the field's type, within its bounds."""
-    wanted, name = kind(field.name), flag(field.name)
+    wanted: Any = kind(field.name)
+    name, value = flag(field.name), given
     if value is None and field.default is None:
         return None
     if wanted is float and type(value) is int:
@@ -154,8 +157,8 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
     if type(value) is not wanted:
         words = {int: "a whole number", float: "a number", bool: "true or false"}
         raise InputError(f"{name} must be {words[wanted]}, got {value!r}")
-    least, most = field.metadata["least"], field.metadata["most"]
-    if not math.isfinite(value) or not least <= value <= most:
+    least, most = field.metadata["least"], min(field.metadata["most"], math.inf if wanted is float else MOST)
+    if not least <= value <= most or value == math.inf:
         bounds = f"at least {least:g}" if value < least else "finite" if math.isinf(most) else f"at most {most:g}"
         raise InputError(f"{name} must be {bounds}, got {value!r}")
     return value

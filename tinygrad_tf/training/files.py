@@ -35,7 +35,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path, formats: tuple[int, ...] = (1,)) -> dict[str, Any]:
-    """The object in a JSON file, whose "format" must be one of `formats`; an InputError names the file and the trouble."""
+    """The object in a JSON file, whose "format" must be one of `formats`; else an InputError that names the file."""
     try:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, name: str) -> Iterator[None]:
-    """Hold a lock file; the system gives it back when the process ends, however it ends. A second holder: InputError."""
+    """Hold a lock file; the system gives it back however the process ends. A second holder is an InputError."""
     try:
         import fcntl
     except ImportError:  # Windows: no lock

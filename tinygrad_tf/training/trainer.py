@@ -78,13 +78,19 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, tokens: Tokens, vocabulary_size: int, model: Module | None = None):
         self.config = config
-        self.train_tokens, self.validation_tokens = split_tokens(tokens, config.context, config.validation_fraction)
+        self.use_tokens(tokens)
         random.manual_seed(config.seed)
         self.model: Any = build_model(config, vocabulary_size) if model is None else model
         self.optimizer = AdamW(parameter_groups(self.model, config.weight_decay), betas=(config.beta1, config.beta2))
         self.windows = np.random.default_rng(config.seed)
         self.step, self.seconds = 0, 0.0
         self.best_validation_loss, self.best_step = math.inf, 0
+
+    def use_tokens(self, tokens: Tokens) -> None:
+        """Go on with the same text from other memory, a mapped file for example."""
+        self.train_tokens, self.validation_tokens = split_tokens(
+            tokens, self.config.context, self.config.validation_fraction
+        )
 
     def train(self) -> Iterator[Record]:
         """Do the steps that are left, one at each `next`; TrainingError at the first that is not finite."""
@@ -96,17 +102,22 @@ class Trainer:
         started = time.perf_counter()
         step = self.step + 1
         rate = self.learning_rate(step)
-        loss, norm = self._gradients(step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        loss, norm = self.update(step, rate)
         self.step = step
         step_seconds = time.perf_counter() - started
         validation, full = self._evaluations(step)
         self.seconds += time.perf_counter() - started
         speed = self.config.tokens_per_step / step_seconds
         return Record(step, loss, rate, norm, speed, self.seconds, validation, full)
+
+    def update(self, step: int, rate: float) -> tuple[float, float]:
+        """Update the weights at that learning rate; gives loss and norm. A TrainingError leaves them as they were."""
+        loss, norm = self._gradients(step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss, norm
 
     def learning_rate(self, step: int) -> float:
         """The rate of step 1, 2, ...: rising in the warmup, then half a cosine."""

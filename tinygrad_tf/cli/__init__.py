@@ -1,0 +1,15 @@
+"""The command line: `tinygrad-tf train`, `tinygrad-tf sample`; also `python -m tinygrad_tf`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command (by default the process's own arguments) and give its exit code.
+
+    0: done; 1: training could not go on; 2: unusable input, told in one line; 130: stopped by Ctrl-C.
+    """
+    from tinygrad_tf.cli.app import run  # typer is imported only when a command runs
+
+    return run(arguments)

@@ -1,0 +1,142 @@
+"""The commands and their options, and how errors reach the user: in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from tinygrad_tf.cli.options import nearest, option, read_number, read_settings, with_settings
+from tinygrad_tf.utils.errors import InputError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+Job = Callable[[], int]
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Train small language models on a CPU, with an engine and a Transformer that can be read in an evening.",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _program(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    if version:
+        from tinygrad_tf import __version__
+
+        print(f"tinygrad_tf {__version__}")
+        raise typer.Exit()
+
+
+@app.command("train")
+@with_settings
+def _train(
+    settings: dict[str, Any],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...",
+            help="UTF-8 texts, joined; - is standard input. Without any: the source of Python's standard library.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[str | None, option("Where to write the run; must not exist.", "FOLDER", "runs/DATE-TIME")] = None,
+    resume: Annotated[str | None, option("Go on with this run, exactly where it stopped.", "RUN")] = None,
+    minutes: Annotated[
+        str | None, option("Choose steps, and unless given the model's size, to be done in that time.", "X")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Try the whole path once, at batch 1 and context 10; keep nothing.")
+    ] = False,
+    encoding: Annotated[str, option("How the FILEs are encoded.", "NAME", "utf-8")] = "utf-8",
+) -> Job:
+    """Train a GPT on the characters of a text.
+
+    Prints what it is going to do and how long that will take, then trains. Ctrl-C saves and says how to go on.
+    """
+
+    def job() -> int:
+        chosen = read_settings(settings)
+        limit = read_number("--minutes", minutes, float, 0.0)
+        from tinygrad_tf.cli.train import Request, train
+
+        return train(Request(tuple(files or ()), chosen, out, resume, limit, dry_run, encoding))
+
+    return job
+
+
+@app.command("sample")
+def _sample(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run folder that train has written.")],
+    prompt: Annotated[str, option("The text to go on from.", "TEXT", "a line break")] = "",
+    length: Annotated[str | None, option("Characters to add.", "N", "500")] = None,
+    temperature: Annotated[
+        str | None, option("How daring: 0 always takes the likeliest character.", "X", "0.8")
+    ] = None,
+    top_k: Annotated[str | None, option("Draw among the N likeliest only.", "N", "all")] = None,
+    seed: Annotated[str | None, option("The same seed gives the same text.", "N", "another each time")] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="Use the weights of the best validation loss, not the latest.")
+    ] = False,
+) -> Job:
+    """Write text with a trained model, character by character."""
+
+    def job() -> int:
+        wanted = read_number("--length", length, int, 1, 500)
+        daring = read_number("--temperature", temperature, float, 0.0, 0.8)
+        most = read_number("--top-k", top_k, int, 1)
+        number = read_number("--seed", seed, int, 0)
+        from tinygrad_tf.cli.sample import sample
+
+        return sample(run, prompt, wanted, daring, most, number, "best" if best else "latest")
+
+    return job
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Parse, do the job, give the exit code. Whatever is wrong with the input is one line on standard error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    command = typer.main.get_command(app)
+    name = f"tinygrad-tf {words[0]}" if words and words[0] in command.commands else "tinygrad-tf"  # type: ignore[attr-defined]
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # a character the terminal lacks shows as ?
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        job = command.main(words, prog_name="tinygrad-tf", standalone_mode=False)
+        return job() if callable(job) else int(job or 0)
+    except InputError as error:
+        return _fail(name, str(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail(name, "stopped; nothing had been trained yet" if "train" in name else "stopped", INTERRUPTED)
+    except MemoryError as error:
+        return _fail(name, f"not enough memory for a model of this size ({error})", 2)
+    except BrokenPipeError:  # the reader, head for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
+            return _fail(name, _parser_message(error, command, words), 2)
+        raise
+
+
+def _fail(name: str, message: str, code: int) -> int:
+    print(f"{name}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    return code
+
+
+def _parser_message(error: Any, command: Any, words: list[str]) -> str:
+    """The option parser's complaint in one line, with the nearest name for a mistyped one."""
+    current = command.commands.get(words[0]) if words else None
+    if hasattr(error, "option_name") and type(error).__name__ == "NoSuchOption":
+        names = [name for p in (current or command).params for name in [*p.opts, *p.secondary_opts] if name[:2] == "--"]
+        hint = nearest(error.option_name, [*names, "--help"])
+        return f"there is no option {error.option_name}{hint}" + ("" if hint else "; --help lists them")
+    if current is None and words and not words[0].startswith("-"):
+        names = list(command.commands)
+        return f"there is no command {words[0]!r}{nearest(words[0], names) or '; there are ' + ' and '.join(names)}"
+    return str(error.format_message()).rstrip(".") + "; --help shows the options"
