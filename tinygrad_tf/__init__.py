@@ -11,6 +11,7 @@ tensor([[1., 1.],
 import numpy as _np
 
 from tinygrad_tf import autograd, nn, optim
+from tinygrad_tf._device import device
 from tinygrad_tf.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinygrad_tf.creation import (
     arange,
