@@ -19,7 +19,7 @@ from numba.core import cgutils
 POOL_SYMBOL = "tinygrad_tf_pool"
 
 # Slots. What different threads write lies 128 bytes apart: two cache lines, as processors fetch them in pairs.
-ENTRY, PROCESS, NUM_WORKERS, SPINS, SHIFT = 0, 1, 2, 3, 4
+ENTRY, START, PROCESS, NUM_WORKERS, SPINS, SHIFT = 0, 1, 2, 3, 4, 5
 GATE = 16  # a sequence number (odd: open) in the upper half, the number of workers inside in the lower half
 NEXT = 32  # the next block to take
 FUNCTION, ARGUMENTS, COUNT = 48, 49, 50  # the job
@@ -30,6 +30,7 @@ NUM_SLOTS = 144
 
 INT, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 BLOCK_FUNCTION = ir.FunctionType(ir.VoidType(), [BYTES, INT])
+START_FUNCTION = ir.FunctionType(ir.VoidType(), [])
 JOB_FUNCTION = ir.FunctionType(ir.VoidType(), [INT, INT, INT])
 intrinsic: Any = numba.extending.intrinsic
 

@@ -61,8 +61,8 @@ def cache_root() -> Path | None:
     return expanded / "tinygrad_tf" if expanded.is_absolute() else None
 
 
-def source_hash(folder: Path = SOURCE_FOLDER) -> str | None:
-    """A hash of every source file in `folder` and of the machine; None where the sources cannot be read."""
+def source_hash(folder: Path) -> str | None:
+    """A hash of every source file in `folder`; None where the sources cannot be read."""
     digest = hashlib.sha256()
     try:
         paths = sorted(folder.rglob("*.py"))
@@ -72,23 +72,27 @@ def source_hash(folder: Path = SOURCE_FOLDER) -> str | None:
             digest.update(content)
     except OSError:
         return None
-    digest.update(_machine().encode())
-    return digest.hexdigest()[:20] if paths else None
+    return digest.hexdigest() if paths else None
 
 
 @functools.cache
 def _machine() -> str:
+    """Everything besides the sources that compiled code depends on."""
     versions = (sys.version, numpy.__version__, numba.__version__, llvmlite.__version__)
     settings = tuple(getattr(config, name, None) for name in _SETTINGS)
     return repr((versions, settings, cpu_target.target_context.codegen().magic_tuple()))
 
 
+_SOURCES = source_hash(SOURCE_FOLDER)  # before any kernel is read
+
+
 @functools.cache
 def cache_folder() -> Path | None:
     """The folder of this version of the kernels on this machine, which need not exist yet."""
-    root, digest = cache_root(), source_hash()
-    if root is None or digest is None:
+    root = cache_root()
+    if root is None or _SOURCES is None:
         return None
+    digest = hashlib.sha256(repr((_SOURCES, _machine())).encode()).hexdigest()[:20]
     folder = root / f"kernels-{digest}"
     with contextlib.suppress(OSError):
         os.utime(folder)  # the folders used last are kept
@@ -189,8 +193,8 @@ class KernelCache(caching._Cache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         path = self._path(sig)
-        if path is None or path.parent.name != f"kernels-{source_hash()}":
-            return  # a source was edited since this process read it, so the code does not belong into this folder
+        if path is None or source_hash(SOURCE_FOLDER) != _SOURCES:
+            return  # a source was edited since this process started, so the code may not belong into this folder
         if data.lifted or data.library.has_dynamic_globals:
             return  # it holds addresses of this process
         content = dumps(data._reduce())

@@ -15,7 +15,17 @@ from numba.core.compiler import compile_internal
 from numba.core.targetconfig import ConfigStack
 
 from tinygrad_tf.kernels import _threads
-from tinygrad_tf.kernels._atomics import BLOCK_FUNCTION, BYTES, ENTRY, INT, JOB_FUNCTION, intrinsic, slot_pointer
+from tinygrad_tf.kernels._atomics import (
+    BLOCK_FUNCTION,
+    BYTES,
+    ENTRY,
+    INT,
+    JOB_FUNCTION,
+    START,
+    START_FUNCTION,
+    intrinsic,
+    slot_pointer,
+)
 from tinygrad_tf.kernels._cache import KernelCache, compiled, config
 
 get_num_threads = _threads.pool.get_num_threads
@@ -116,13 +126,19 @@ def _unpacking(context: Any, module: Any, block: Any, packed: Any, signature: An
 
 
 def _run(builder: Any, run_block: Any, job: Any, count: Any) -> None:
-    with builder.if_else(builder.icmp_signed("==", count, INT(1))) as (one, several):
-        with one:
-            builder.call(run_block, [job, INT(0)])
-        with several:
-            entry = builder.load(slot_pointer(builder, ENTRY))
-            run_job = builder.inttoptr(entry, JOB_FUNCTION.as_pointer())
+    """Run the blocks of a job: in the pool, or right here if there is one block only, or no pool."""
+    entry = slot_pointer(builder, ENTRY)
+    several = builder.icmp_signed(">", count, INT(1))
+    with builder.if_then(builder.and_(several, cgutils.is_null(builder, builder.load(entry))), likely=False):
+        start = builder.load(slot_pointer(builder, START))
+        builder.call(builder.inttoptr(start, START_FUNCTION.as_pointer()), [])
+    found = builder.load(entry)
+    with builder.if_else(builder.and_(several, cgutils.is_not_null(builder, found))) as (pooled, alone):
+        with pooled:
+            run_job = builder.inttoptr(found, JOB_FUNCTION.as_pointer())
             builder.call(run_job, [builder.ptrtoint(run_block, INT), builder.ptrtoint(job, INT), count])
+        with alone, cgutils.for_range(builder, count) as loop:
+            builder.call(run_block, [job, loop.index])
 
 
 class _Stopwatch(event.Listener):

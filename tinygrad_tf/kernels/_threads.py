@@ -9,10 +9,10 @@ begun. Blocks are never tied to a thread, so the results do not depend on the nu
 Only one job has the workers. A second Python thread that comes meanwhile, and a loop inside of a block, run their
 blocks by themselves. Idle workers look at the gate for some tens of microseconds, then sleep until a job wakes them.
 
-Everything shared lies in one block of memory that compiled code finds through the symbol `POOL_SYMBOL`, so no address
-is baked into code on disk. Its slot ENTRY holds the function that runs a job; at first that is a Python callback, which
-starts the threads and puts the compiled function in its place. It is the callback again after a fork (threads do not
-survive one) and after `set_num_threads`.
+Everything shared lies in one block of memory, see `_atomics`. Its slot ENTRY holds the compiled function that runs a
+job. While it is empty (at first, after a fork, which threads do not survive, and after `set_num_threads`), a job calls
+back into Python through START, which starts the threads. It may find that it cannot, or had better not; then the job
+runs on its own thread. So Python needs no say in the common case, and importing starts nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ from tinygrad_tf.kernels._atomics import (
     SHIFT,
     SLEEPERS,
     SPINS,
+    START,
     WORK,
     add,
     call_block,
@@ -76,9 +77,6 @@ INSIDE = OPEN - 1
 SPIN_SECONDS = 40e-6
 MAX_THREADS = 1024
 THREADS_VARIABLE = "TINYGRAD_TF_NUM_THREADS"
-
-JOB = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-BLOCK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
 
 
 # --- The pool, compiled -----------------------------------------------------------------------------------------------
@@ -233,7 +231,7 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._guard = threading.RLock()
         self._closed = False
-        self._start_and_run = JOB(self._start_and_run_job)
+        self._start_callback = ctypes.CFUNCTYPE(None)(self._start_for_job)
         self._system = system_functions()
         llvmlite.binding.add_symbol(POOL_SYMBOL, self._slots.ctypes.data)
         for role, function in self._system.items():
@@ -256,38 +254,29 @@ class Pool:
             self._stop()
             self._num_threads = number
 
-    def _start_and_run_job(self, function: int, arguments: int, count: int) -> None:
-        """What ENTRY holds at first: start the threads, then run the job. Whatever happens, it is run once."""
-        run = None
+    def _start_for_job(self) -> None:
+        """What START holds: a job finds no threads. If ENTRY is still empty afterwards, it runs on its own thread."""
         # A worker may come here, from a loop inside of a block, while `_stop` waits for it: do not wait for the guard.
-        if self._guard.acquire(blocking=False):
-            try:
-                run = self._start()
-            except KeyboardInterrupt:  # it would be lost: compiled code lies between here and the user
-                _thread.interrupt_main()
-            except Exception as error:
-                self._closed = True
-                logging.getLogger("tinygrad_tf").warning("loops run on one thread, as others fail: %s", error)
-            finally:
-                self._guard.release()
-        if run is not None:
-            run(function, arguments, count)
-        else:
-            for index in range(count):
-                BLOCK(function)(arguments, index)
+        if self._closed or not self._guard.acquire(blocking=False):
+            return
+        try:
+            self._start()
+        except KeyboardInterrupt:  # it would be lost in the compiled code between here and the user; once more
+            threading.Timer(0.02, _thread.interrupt_main).start()
+        except Exception as error:
+            self._closed = True
+            logging.getLogger("tinygrad_tf").warning("loops run on one thread, as others fail: %s", error)
+        finally:
+            self._guard.release()
 
-    def _start(self) -> Any:
-        """Start the threads unless they are running; return the compiled function that runs jobs."""
-        if self._closed:
-            return None
-        run = _c_function(_run_job)
-        if self._slots[ENTRY] != run:
+    def _start(self) -> None:
+        run_job = _c_function(_run_job)
+        if self._slots[ENTRY] != run_job:
             self._forget_threads_of_parent()
             self._slots[SPINS] = _spins()
             self._start_threads()
             self._slots[NUM_WORKERS] = len(self._threads)
-            self._slots[ENTRY] = run
-        return JOB(run)
+            self._slots[ENTRY] = run_job
 
     def _start_threads(self) -> None:
         _work.compile((types.int64,))
@@ -303,7 +292,7 @@ class Pool:
         """Send the workers home and wait until they have gone; the next job starts new ones."""
         with self._guard:
             self._forget_threads_of_parent()
-            self._slots[ENTRY] = _address_of(self._start_and_run)
+            self._slots[ENTRY] = 0
             self._slots[NUM_WORKERS] = 0
             self._slots[SHIFT] += 1
             if not self._threads:
@@ -344,7 +333,7 @@ class Pool:
         """Make the memory that of a pool that has not been started."""
         self._slots[:] = 0
         self._slots[PROCESS] = os.getpid()
-        self._slots[ENTRY] = _address_of(self._start_and_run)
+        self._slots[START] = _address_of(self._start_callback)
         if sys.platform != "win32":  # there, zeros are what a new lock looks like
             self._call("new_lock", MUTEX)
             self._call("new_condition", WORK)
