@@ -25,6 +25,7 @@ from tinygrad_tf.kernels._compile import kernel
 HEIGHT, LOW_HEIGHT = vector.HEIGHT, vector.LOW_HEIGHT
 HAS_MASKED_LOADS = vector.HAS_MASKED_LOADS
 PANEL = 2  # vectors in a row of a panel
+GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
 
 lanes: Any = vector.lanes
 transpose_square: Any = vector.transpose_square
@@ -70,6 +71,12 @@ def panel_product(M, n, K, A, a0, a_row, a_col, a_step, B, b0, b_row, C, c0, c_r
 
 
 @kernel
+def aligned(scratch):
+    """The first element of `scratch` that begins a cache line (64 bytes); leave room for 16 elements more."""
+    return -scratch.ctypes.data % 64 // scratch.itemsize
+
+
+@kernel
 def transpose(M, N, A, a0, a_row, B, b0, b_row):
     """B[N, M] = A[M, N].T; the rows of both are contiguous."""
     square = lanes(A)
@@ -103,21 +110,20 @@ def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
 
 
 @kernel
-def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
-    """Groups of HEIGHT rows, each as packed[k, row]: read it with a_row = 1, a_col = HEIGHT, a_step = HEIGHT * K."""
-    full = M - M % HEIGHT
-    for i in range(0, full, HEIGHT):
-        target = p0 + i * K
-        if a_row == 1:
-            for k in range(K):
-                copy_column(A, a0 + i + k * a_col, packed, target + k * HEIGHT)
-        else:
-            for k in range(K):
-                for r in range(HEIGHT):
-                    packed[target + k * HEIGHT + r] = A[a0 + (i + r) * a_row + k * a_col]
+def pack_rows(M, K, A, a0, a_col, packed, p0):
+    """Groups of HEIGHT rows of an A with contiguous columns, each group as packed[k, row].
+
+    To be read with a_row = 1, a_col = HEIGHT, a_step = HEIGHT * K + GAP. Column by column, because every column of A
+    may lie on another page of memory.
+    """
+    full, step = M - M % HEIGHT, HEIGHT * K + GAP
     for k in range(K):
-        for r in range(M - full):
-            packed[p0 + full * K + k * HEIGHT + r] = A[a0 + (full + r) * a_row + k * a_col]
+        source, target = a0 + k * a_col, p0 + k * HEIGHT
+        for i in range(0, full, HEIGHT):
+            copy_column(A, source + i, packed, target)
+            target += step
+        for i in range(full, M):
+            packed[target + i - full] = A[source + i]
 
 
 @kernel

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -12,19 +11,21 @@ from numpy.typing import NDArray
 
 from tinygrad_tf.kernels import _tiles as tiles
 from tinygrad_tf.kernels import _vector as vector
-from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._operands import flatten, stack_starts
+from tinygrad_tf.kernels._plan import BEFORE, BY_BLOCK, DEPTH, IN_PLACE, PACKED_AT_ONCE, STRIP, plan_product
 
 Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-NO_BIAS = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
+NOTHING = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 
-DEPTH = 256  # a panel of B, 256 x 128 bytes, stays in the first-level cache
 PUT, ADD_BIAS, ACCUMULATE = 0, 1, 2  # what the first stretch of the depth finds in C
 SUM_ROWS, SUM_COLUMNS = 128, 64
 
-HEIGHT, PANEL, HAS_MASKED_LOADS = tiles.HEIGHT, tiles.PANEL, vector.HAS_MASKED_LOADS
-lanes, pack_panel, pack_rows, panel_product = tiles.lanes, tiles.pack_panel, tiles.pack_rows, tiles.panel_product
+HEIGHT, PANEL, GAP, HAS_MASKED_LOADS = tiles.HEIGHT, tiles.PANEL, tiles.GAP, vector.HAS_MASKED_LOADS
+aligned, lanes, pack_panel, pack_rows, panel_product = (
+    tiles.aligned, tiles.lanes, tiles.pack_panel, tiles.pack_rows, tiles.panel_product
+)  # fmt: skip
 
 
 def accepts(a: Array, b: Array) -> bool:
@@ -142,7 +143,7 @@ def _stack(a: Array, b: Array) -> tuple[int, ...]:
 
 
 def _multiply(M, N, K, A, a_starts, a_strides, B, b_starts, b_strides, c, mode, bias=None):
-    """Run the kernel; c is C-contiguous."""
+    """Run the kernels; c is C-contiguous."""
     if not c.size:
         return
     if not K:
@@ -150,74 +151,107 @@ def _multiply(M, N, K, A, a_starts, a_strides, B, b_starts, b_strides, c, mode, 
             c[...] = 0 if bias is None else bias
         return
     (a_row, a_col), (b_row, b_col) = a_strides, b_strides
-    if N == 1:
-        b_col = 1
-    count, rows, columns, group = _grid(a_starts.size, M, N, K, PANEL * vector.lane_count(c.itemsize))
-    pack_a, pack_b = a_row == 1 and a_col != 1 and columns >= 64, b_col != 1 or rows >= 96
+    nothing = NOTHING[c.dtype]
+    width = PANEL * vector.lane_count(c.itemsize)
+    shared = a_starts.size == b_starts.size == 1
+    plan = plan_product(a_starts.size, shared, M, N, K, width, a_row == 1 and a_col != 1, b_col == 1)
+    packed = nothing
+    if plan.packed_size:
+        packed = np.empty(plan.packed_size, c.dtype)
+        pack_operands(
+            plan.left_units + plan.right_units, M, N, K, A, int(a_starts[0]), a_col,
+            B, int(b_starts[0]), b_row, b_col, packed, plan.left, plan.right, plan.right_units,
+        )  # fmt: skip
     multiply_blocks(
-        count, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, c.ravel(), mode,
-        NO_BIAS[c.dtype] if bias is None else bias, rows, columns, group, pack_a, pack_b,
+        plan.blocks, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, c.ravel(),
+        mode, nothing if bias is None else bias, packed, plan.rows, plan.columns, plan.group, plan.left, plan.right,
     )  # fmt: skip
 
 
-@functools.lru_cache(4096)
-def _grid(items: int, M: int, N: int, K: int, width: int) -> tuple[int, int, int, int]:
-    """(blocks, rows and columns of C in one, matrices in one): by size alone, so that no result depends on threads."""
-    work = M * N * K
-    if items * work <= 1 << 19:
-        return 1, M, N, items
-    target = max(1 << 20, min(items * work // 8, 1 << 27))
-    if work <= target:
-        group = target // work
-        return math.ceil(items / group), M, N, group
-    parts = math.ceil(work / target)
-    panels, tiles_down = math.ceil(N / width), math.ceil(M / HEIGHT)
-    choices = []
-    for across in range(1, min(parts, panels) + 1):
-        columns = math.ceil(panels / across) * width
-        rows = math.ceil(tiles_down / math.ceil(parts / across)) * HEIGHT
-        choices.append((1 / rows + 1 / columns, rows, columns))
-    _, rows, columns = min(choices)
-    return items * math.ceil(M / rows) * math.ceil(N / columns), rows, columns, 1
+@kernel
+def packed_panel(N, K, k, j, width):
+    """Where column j of B, at depth k, begins among what is packed before: stretches of the depth, panels in each."""
+    return k * ((N + width - 1) // width * width) + j * min(DEPTH, K - k)
+
+
+@kernel
+def packed_group(M, K, k, i):
+    """The same for row i of A; what is packed of A lies behind what is packed of B."""
+    groups = (M + HEIGHT - 1) // HEIGHT
+    return groups * (k * HEIGHT + k // DEPTH * GAP) + i // HEIGHT * (HEIGHT * min(DEPTH, K - k) + GAP)
+
+
+@parallel
+def pack_operands(index, M, N, K, A, a0, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
+    """One stretch of the depth of some panels of B, or of some groups of rows of A."""
+    width = PANEL * lanes(B)
+    panels, groups = (N + width - 1) // width, (M + HEIGHT - 1) // HEIGHT
+    if index < right_units:
+        each = max(1, PACKED_AT_ONCE // (width * min(K, DEPTH)))
+        stretch, run = divmod(index, (panels + each - 1) // each)
+        k = stretch * DEPTH
+        for panel in range(run * each, min((run + 1) * each, panels)):
+            j = panel * width
+            source, target = b0 + k * b_row + j * b_col, aligned(packed) + packed_panel(N, K, k, j, width)
+            pack_panel(min(DEPTH, K - k), min(width, N - j), B, source, b_row, b_col, packed, target)
+    else:
+        each = max(1, PACKED_AT_ONCE // (HEIGHT * min(K, DEPTH)))
+        stretch, run = divmod(index - right_units, (groups + each - 1) // each)
+        k, i = stretch * DEPTH, run * each * HEIGHT
+        target = aligned(packed) + (panels * width * K if right == BEFORE else 0) + packed_group(M, K, k, i)
+        pack_rows(min(each * HEIGHT, M - i), min(DEPTH, K - k), A, a0 + i + k * a_col, a_col, packed, target)
 
 
 @parallel
 def multiply_blocks(
     index, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias,
-    rows, columns, group, pack_a, pack_b,
+    packed, rows, columns, group, left, right,
 ):  # fmt: skip
     """`group` blocks of C, rows x columns each; they are counted along N, then along M, then through the stack."""
     width = PANEL * lanes(A)
     across, down = (N + columns - 1) // columns, (M + rows - 1) // rows
-    depth = min(DEPTH, K)
-    room_a = (rows + HEIGHT - 1) // HEIGHT * HEIGHT * depth if pack_a else 0
-    scratch = np.empty(room_a + depth * width, A.dtype)
+    if right == IN_PLACE and N % width != 0 and not HAS_MASKED_LOADS:
+        right = BY_BLOCK
+    depth, strip = min(DEPTH, K), min(STRIP, rows)
+    room_a = (strip + HEIGHT - 1) // HEIGHT * (HEIGHT * depth + GAP) if left == BY_BLOCK else 0
+    room_b = (columns + width - 1) // width * width * depth if right == BY_BLOCK else 0
+    packed_b = aligned(packed)
+    packed_a = packed_b + ((N + width - 1) // width * width * K if right == BEFORE else 0)
+    scratch = np.empty(room_a + room_b + 16, A.dtype)
+    scratch_b = aligned(scratch)
+    scratch_a = scratch_b + room_b
     for unit in range(index * group, min((index + 1) * group, a_starts.size * across * down)):
         item, within = divmod(unit, across * down)
-        i, j = within // across * rows, within % across * columns
-        m, stop = min(rows, M - i), min(j + columns, N)
-        a0, b0, c0 = a_starts[item] + i * a_row, b_starts[item], item * M * N + i * N
+        top, j0 = within // across * rows, within % across * columns
+        bottom, n_block = min(top + rows, M), min(columns, N - j0)
         for k in range(0, K, DEPTH):
             kb = min(DEPTH, K - k)
-            if pack_a:
-                pack_rows(m, kb, A, a0 + k * a_col, a_row, a_col, scratch, 0)
-                left, l0, l_row, l_col, l_step = scratch, 0, 1, HEIGHT, HEIGHT * kb
-            else:
-                left, l0, l_row, l_col, l_step = A, a0 + k * a_col, a_row, a_col, HEIGHT * a_row
-            for jj in range(j, stop, width):
-                n = min(width, stop - jj)
-                if pack_b or (n < width and not HAS_MASKED_LOADS):
-                    pack_panel(kb, n, B, b0 + k * b_row + jj * b_col, b_row, b_col, scratch, room_a)
-                    right, r0, r_row = scratch, room_a, width
-                else:
-                    right, r0, r_row = B, b0 + k * b_row + jj, b_row
-                if k == 0 and mode != ACCUMULATE:
-                    add, addend, d0, d_row = mode == ADD_BIAS, bias, jj, 0
-                else:
-                    add, addend, d0, d_row = True, C, c0 + jj, N
-                panel_product(
-                    m, n, kb, left, l0, l_row, l_col, l_step, right, r0, r_row, C, c0 + jj, N, add, addend, d0, d_row
-                )
+            b0 = b_starts[item] + k * b_row + j0 * b_col
+            if right == BY_BLOCK:
+                for j in range(0, n_block, width):
+                    n = min(width, n_block - j)
+                    pack_panel(kb, n, B, b0 + j * b_col, b_row, b_col, scratch, scratch_b + j * kb)
+            for i in range(top, bottom, STRIP):
+                m = min(STRIP, bottom - i)
+                c0 = (item * M + i) * N + j0
+                X, x0, x_row, x_col, x_step = A, a_starts[item] + i * a_row + k * a_col, a_row, a_col, HEIGHT * a_row
+                if left == BY_BLOCK:
+                    pack_rows(m, kb, A, x0, a_col, scratch, scratch_a)
+                    X, x0, x_row, x_col, x_step = scratch, scratch_a, 1, HEIGHT, HEIGHT * kb + GAP
+                elif left == BEFORE:
+                    X, x0, x_row, x_col = packed, packed_a + packed_group(M, K, k, i), 1, HEIGHT
+                    x_step = HEIGHT * kb + GAP
+                for j in range(0, n_block, width):
+                    Y, y0, y_row = B, b0 + j, b_row
+                    if right == BY_BLOCK:
+                        Y, y0, y_row = scratch, scratch_b + j * kb, width
+                    elif right == BEFORE:
+                        Y, y0, y_row = packed, packed_b + packed_panel(N, K, k, j0 + j, width), width
+                    add, D, d0, d_row = True, C, c0 + j, N
+                    if k == 0 and mode != ACCUMULATE:
+                        add, D, d0, d_row = mode == ADD_BIAS, bias, j0 + j, 0
+                    n = min(width, n_block - j)
+                    panel_product(m, n, kb, X, x0, x_row, x_col, x_step, Y, y0, y_row, C, c0 + j, N, add, D, d0, d_row)
 
 
 @parallel

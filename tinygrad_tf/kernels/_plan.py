@@ -1,0 +1,91 @@
+"""How a matrix product is cut into blocks and what is packed: by size and layout alone, never by the number of threads.
+
+Packing copies an operand into the order in which the tiles read it. It costs about 0.15 ns an element, a multiply-add
+0.011 ns, so an element should be used at least a hundred times for each time that it is packed:
+- B is read in place if its rows are contiguous and few rows of A meet it; A is read in place unless its columns are
+  contiguous (A.T of a contiguous array), for then each step in depth is on another page of memory.
+- BEFORE: one parallel pass packs all of an operand, the blocks follow. For single products: their blocks may then be as
+  small as an even load asks for.
+- BY_BLOCK: each block packs what it needs. For stacks of small products, where blocks share nothing, and for operands
+  too large to be held twice, whose blocks are large as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+from tinygrad_tf.kernels._tiles import GAP, HEIGHT
+
+IN_PLACE, BY_BLOCK, BEFORE = 0, 1, 2
+
+DEPTH = 256  # a panel of B, 256 x 128 bytes, stays in the first-level cache
+STRIP = HEIGHT * (192 // HEIGHT)  # rows of A that meet all panels of a block: more would touch too many pages
+MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block: 256 x 384 of B stay in the second-level cache
+BLOCKS = 16  # enough to keep several threads evenly busy
+SMALLEST_BLOCK = 1 << 21  # multiply-adds, about 25 microseconds
+PACKED_AT_ONCE = 1 << 15  # elements
+LARGEST_PACKED = 1 << 18  # elements
+SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
+
+
+class Plan(NamedTuple):
+    """Blocks of rows x columns of C, or of `group` whole products; where A (left) and B are packed; packing units."""
+
+    blocks: int
+    rows: int
+    columns: int
+    group: int
+    left: int
+    right: int
+    left_units: int
+    right_units: int
+    packed_size: int
+
+
+@functools.lru_cache(4096)
+def plan_product(
+    items: int, shared: bool, M: int, N: int, K: int, width: int, columns_of_a: bool, rows_of_b: bool
+) -> Plan:
+    """The plan for `items` products (M, K) @ (K, N) with panels of `width` columns.
+
+    shared: there is only one A and one B; columns_of_a: A has contiguous columns; rows_of_b: B has contiguous rows.
+    """
+    left = BY_BLOCK if columns_of_a and width < N else IN_PLACE
+    right = IN_PLACE if rows_of_b and M < SHORT else BY_BLOCK
+    work = M * N * K
+    target = max(SMALLEST_BLOCK * (1 + left), items * work // BLOCKS)
+    if work <= target and M <= MOST_ROWS and N <= MOST_COLUMNS:
+        group = max(1, target // work)
+        return Plan(math.ceil(items / group), M, N, group, left, right, 0, 0, 0)
+    if shared and left == BY_BLOCK and M * K <= LARGEST_PACKED:
+        left = BEFORE
+    if shared and right == BY_BLOCK and N * K <= LARGEST_PACKED:
+        right = BEFORE
+    rows, columns = _block_shape(M, N, math.ceil(work / target), width, left, right)
+    count = items * math.ceil(M / rows) * math.ceil(N / columns)
+    stretches, groups, panels = math.ceil(K / DEPTH), math.ceil(M / HEIGHT), math.ceil(N / width)
+    left_units = stretches * math.ceil(groups / units_of(HEIGHT, K)) if left == BEFORE else 0
+    right_units = stretches * math.ceil(panels / units_of(width, K)) if right == BEFORE else 0
+    size = (right == BEFORE) * panels * width * K + (left == BEFORE) * groups * (HEIGHT * K + stretches * GAP)
+    return Plan(count, rows, columns, 1, left, right, left_units, right_units, size + 16 if size else 0)
+
+
+def units_of(width: int, K: int) -> int:
+    """How many panels, or groups of rows, are packed at once."""
+    return max(1, PACKED_AT_ONCE // (width * min(K, DEPTH)))
+
+
+def _block_shape(M: int, N: int, parts: int, width: int, left: int, right: int) -> tuple[int, int]:
+    """Rows and columns of a block, so that there are about `parts` and the least is packed and read again."""
+    cost_a, cost_b = 0.15 if left == BY_BLOCK else 0.03, 0.15 if right == BY_BLOCK else 0.03
+    panels, groups = math.ceil(N / width), math.ceil(M / HEIGHT)
+    fewest = math.ceil(N / MOST_COLUMNS)
+    choices = []
+    for across in range(fewest, max(fewest, min(parts, panels)) + 1):
+        down = max(math.ceil(parts / across), math.ceil(M / MOST_ROWS))
+        rows, columns = math.ceil(groups / down) * HEIGHT, math.ceil(panels / across) * width
+        choices.append((cost_b / rows + cost_a / columns, rows, columns))
+    _, rows, columns = min(choices)
+    return rows, columns
