@@ -18,7 +18,8 @@ MANY_NUMBERS = 1_000_000  # entries of one Jacobian above which it is not built
 SAMPLE = 2000  # entries looked at one by one where even that is too many
 DIRECTIONS = 8
 CONFIRMED = 8  # entries for which a disagreement is looked at with the full ladder
-PRECISE = 1e-7
+PRECISE, COARSE = 1e-7, 1e-3  # the uncertainty at which more steps are taken, for few and for many entries
+FEW = 500
 
 
 @dataclass
@@ -178,16 +179,19 @@ class _Check:
         noise, start = self._survey(j)
         slack = floor * np.abs(analytic) + 1e-3 * floor * _largest(analytic, self.base.slices)
         slack = np.where(np.isfinite(slack), slack, 0.0)
-        confirmed = 0
+        confirmed, precise = 0, PRECISE if n <= FEW else COARSE
         for c, entry in enumerate(entries):
             line, scale, exact = self._entry_line(j, int(entry))
             short = [exact(h) for h in numeric.short_ladder(start * scale)]
             found = self._climb(line, short, noise)
-            disagrees = bool(np.any(~(np.abs(found.value - analytic[:, c]) <= found.error + slack[:, c])))
-            vague = np.any(~(found.error <= PRECISE * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0))))
+            off = np.abs(found.value - analytic[:, c])
+            disagrees = bool(np.any(~(off <= 2 * found.error + slack[:, c])))
+            vague = np.any(~(found.error <= precise * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0))))
             if found.suspicious or (vague and not _all_zero(found)) or (disagrees and confirmed < CONFIRMED):
                 confirmed += disagrees
                 found = self._with_more_steps(j, int(entry), line, exact, noise, found, analytic[:, c])
+                if disagrees:
+                    self._once_more(j, int(entry), line, exact, noise, found)
             columns.append(found)
         if self.failure is not None and columns and all(np.isnan(f.value).all() for f in columns):
             raise self.failure
@@ -205,6 +209,15 @@ class _Check:
             wide = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit, wide=True)], noise)
             _keep_better(found, wide)
         return found
+
+    def _once_more(self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, found: numeric.Derivative) -> None:
+        """Before an accusation: two ladders of other steps. By what they differ the uncertainty may have to grow."""
+        value, unit = float(self._position(j, entry)), float(np.finfo(self._float_dtype(j)).eps)
+        for shrink in (0.83, 0.59):
+            again = self._climb(line, [exact(h * shrink) for h in numeric.full_ladder(value, unit)], noise)
+            with np.errstate(all="ignore"):
+                spread = np.abs(again.value - found.value)
+            found.error = np.where((found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error)
 
     def _climb(self, line: Any, steps: list[float], noise: np.ndarray) -> numeric.Derivative:
         return numeric.climb(line, steps, self.base.flat, noise, self.settings.eps, self.base.relative)
@@ -237,7 +250,7 @@ class _Check:
                     entries=entries,
                     analytic=analytic[part],
                     numeric=numbers[part],
-                    error=stacked["error"][part] + slack[part],
+                    error=2 * stacked["error"][part] + slack[part],
                     broken=stacked["broken"][part],
                     left=stacked["left"][part],
                     right=stacked["right"][part],
@@ -308,7 +321,15 @@ class _Check:
         unit = float(np.finfo(self._float_dtype(j)).eps)
         noise = numeric.noise_level(line, max(1e-12, 8 * unit), self.base.flat, self.base.relative)
         found = self._climb(line, numeric.full_ladder(1.0, unit), noise)
-        chosen = found.step[np.isfinite(found.error) & (found.value != 0)]
+        known = np.isfinite(found.error)
+        chosen = found.step[known & (found.value != 0)]
+        seen = np.where(known & (found.broken == 0), found.error * found.step, 0.0)  # noise that only the ladder met
+        noise = np.maximum(found.noise, seen)
+        for part in self.base.slices:  # elements of one output are alike: none is much less noisy than half of them
+            size = np.abs(self.base.flat[part])
+            with np.errstate(all="ignore"):
+                shares = (noise[part] / size)[np.isfinite(size) & (size > 0)]
+            noise[part] = np.maximum(noise[part], 0.5 * float(np.median(shares)) * size if shares.size else 0.0)
         return noise, min(max(4 * float(np.median(chosen)), 1e-9), 0.0193) if chosen.size else 0.0193
 
     # --- random directions ----------------------------------------------------------------------------------------
@@ -411,7 +432,10 @@ def _all_zero(found: numeric.Derivative) -> bool:
 
 
 def _keep_better(found: numeric.Derivative, other: numeric.Derivative) -> None:
-    better = (other.error < found.error) & (found.broken == 0) & (other.broken == 0)
+    """Take what is more certain in `other`, unless the two contradict each other: large steps alone may be deceived."""
+    with np.errstate(all="ignore"):
+        agree = np.abs(other.value - found.value) <= other.error + found.error
+    better = agree & (other.error < found.error) & (found.broken == 0) & (other.broken == 0)
     found.value, found.error = np.where(better, other.value, found.value), np.where(better, other.error, found.error)
 
 

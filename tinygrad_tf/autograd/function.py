@@ -94,8 +94,8 @@ class Context:
 
 def _result_node(node: Node, slot: int) -> Node:
     """The small Node of one result among several."""
-    slots = np.empty(len(node.operation.outputs), object)
-    return Node(_Slot(slot, node.name), (node,), (slots,), {})
+    shape, dtype = node.operation.outputs[slot]
+    return Node(_Slot(slot, node.name), (node,), {}, np.broadcast_to(np.zeros((), dtype), shape))
 
 
 class _Slot(engine.Operation):
@@ -105,7 +105,7 @@ class _Slot(engine.Operation):
         self.slot, self.name = slot, name
 
     def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
-        slots = np.full(node.shapes[0], MISSING, object)
+        slots = np.full(node.edges[0].shape, MISSING, object)
         slots[self.slot] = g
         return [slots]
 
@@ -137,7 +137,7 @@ class _Call(engine.Operation):
         extra = parts[count:]
         if len(parts) < count or any(p is not None for p in extra):
             raise RuntimeError(f"{self.name} returned an incorrect number of gradients (expected {count}, got {len(parts)})")
-        for i, (part, edge, shape) in enumerate(zip(parts[:count], node.edges, node.shapes, strict=True)):
+        for i, (part, edge) in enumerate(zip(parts[:count], node.edges, strict=True)):
             if part is not None and not isinstance(part, Tensor):
                 raise TypeError(f"{self.name} must return a Tensor or None for input {i}, got {type(part).__name__}")
             if edge is None:
@@ -146,10 +146,10 @@ class _Call(engine.Operation):
                         f"{self.name} returned a gradient for input {i}, which was not a Tensor; return None for it"
                     )
                 parts[i] = None
-            elif part is not None and not _reducible(part.array.shape, shape):
+            elif part is not None and not _reducible(part.array.shape, edge.shape):
                 raise RuntimeError(
                     f"{self.name} returned an invalid gradient for input {i}: got shape {part.array.shape}, "
-                    f"expected {shape} (the shape of the input)"
+                    f"expected {edge.shape} (the shape of the input)"
                 )
         return parts[:count]
 
@@ -229,9 +229,9 @@ def _record(
         return [make(t.array, None, t.storage) if id(t) in given and isinstance(t, Tensor) else t for t in outputs]
     tensors = [t for t in outputs if isinstance(t, Tensor)]
     context._outputs.extend((t.array.shape, t.array.dtype) for t in tensors)
-    arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+    value = tensors[0].array if len(tensors) == 1 else np.empty(len(tensors), object)
     others = frozenset(i for i, x in enumerate(inputs) if not isinstance(x, Tensor))
-    node = Node(_Call(cls, context), nodes, arrays, {"not_tensors": others})
+    node = Node(_Call(cls, context), nodes, {"not_tensors": others}, value)
     node.saved = [("context", context, None, None)]
     results: list[Any] = []
     slot = 0
@@ -291,9 +291,8 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         sources = [n for g in gradients if g is not None and (n := engine.current_node(g)) is not None]
         node = context._node() if context._node is not None else None
         sources += [n for n in (node.edges if node is not None else ()) if n is not None]
-        arrays = [np.empty(0)] * len(sources)
         return tuple(
-            make(p.array, Node(_NotTwice(backward), sources, arrays, {})) if isinstance(p, Tensor) else p for p in parts
+            make(p.array, Node(_NotTwice(backward), sources, {}, p.array)) if isinstance(p, Tensor) else p for p in parts
         )
 
     return wrapper

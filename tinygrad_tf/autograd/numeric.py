@@ -40,6 +40,7 @@ class Derivative:
     left: np.ndarray
     right: np.ndarray
     plain: np.ndarray
+    noise: np.ndarray
     suspicious: bool
 
 
@@ -59,13 +60,13 @@ def climb(line: Line, steps: list[float], at_zero: np.ndarray, noise: np.ndarray
         left = (at_zero - downs[rows, columns]) / h[rows, 0]
         suspicious = bool(np.any((gaps[-1] > 0.6 * gaps[0]) & (gaps[-1] > 40 * noise / h[-1] + 1e-7 * np.abs(value))))
     plain = differences[int(np.argmin(np.abs(np.log(h[:, 0] / eps))))]
-    return Derivative(value, error, step, broken, left, right, plain, suspicious)
+    return Derivative(value, error, step, broken, left, right, plain, noise, suspicious)
 
 
 def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
     """The grain of f, where small steps change nothing at all although larger ones do (a float32 inside, a large offset).
 
-    If the smallest step that does something acts on one side only, f is really flat here and has no grain.
+    If larger steps, too, act on one side only, f is really flat here and has no grain.
     """
     grain = np.zeros(at_zero.size)
     up, down = np.abs(ups - at_zero), np.abs(downs - at_zero)
@@ -73,7 +74,7 @@ def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.n
     decided = ~still[-1]  # nothing flat at the small end
     for k in range(len(ups) - 1, -1, -1):
         wakes = ~decided & ~still[k]
-        both = wakes & (up[k] > 0) & (down[k] > 0)
+        both = wakes & ((up[: k + 1] > 0) & (down[: k + 1] > 0)).any(0)
         grain[both] = np.maximum(up[k], down[k])[both]
         decided |= wakes
     return grain
@@ -154,7 +155,8 @@ def _sides(
         jumps = np.ones(size, bool)
         for i in range(2):
             jumps &= np.abs(changes[k - i - 1] / changes[k - i] - 1) < 0.05
-        jumps &= changes[k] > 1e3 * blur[k] * steps[k]
+        far = changes[max(k - 5, 0)] < 2 * changes[k]  # a grain of rounding is soon lost in the slope, a jump is not
+        jumps &= far & (changes[k] > 1e3 * blur[k] * steps[k])
         broken[stands_out & constant] = KINK
         broken[stands_out & jumps] = JUMP
         level[stands_out & (constant | jumps)] = k

@@ -55,14 +55,15 @@ class Pair:
     @property
     def wrong(self) -> np.ndarray:
         """Entries that differ by more than the uncertainty, away from kinks and jumps."""
-        return (self.off > self.error) & (self.broken == 0) & np.isfinite(self.error)
+        lost = self.broken.any(0) & ~np.isfinite(self.analytic)  # 0 times an infinite slope
+        return (self.off > self.error) & (self.broken == 0) & np.isfinite(self.error) & ~lost
 
     def scale(self) -> np.ndarray:
-        """What an uncertainty is compared with: the size of the entry, or a small part of the largest of its row."""
+        """What an uncertainty is compared with: the size of the entry, or a hundredth of the largest."""
         with np.errstate(all="ignore"):
             size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
             size = np.where(np.isfinite(size), size, 0.0)
-        return np.maximum(size, size.max(initial=0.0) * 1e-3)
+        return np.maximum(size, size.max(initial=0.0) * 1e-2)
 
     @property
     def verdict(self) -> str:
@@ -92,6 +93,7 @@ class Pair:
         """Rows and columns of the entries that are off most, compared with their uncertainty and size."""
         with np.errstate(all="ignore"):
             rank = np.where(np.isinf(self.off), np.inf, self.off / (self.error + 1e-3 * self.scale() + 1e-300))
+            rank = np.where(self.wrong, 1e9 * (1 + rank), rank)
             rank = np.where(self.broken > 0, np.maximum(rank, 1.0), rank) if self.verdict == KINK else rank
         order = np.argsort(-rank, axis=None, kind="stable")[:count]
         chosen = [np.unravel_index(int(i), rank.shape) for i in order]
