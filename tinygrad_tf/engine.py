@@ -67,18 +67,17 @@ class Storage:
 class Node:
     """One recorded operation, or (without an operation) a leaf.
 
-    edges: the Nodes of the inputs, None where no gradient is wanted; shapes and dtypes are those of the inputs.
+    edges: the Nodes of the inputs, None where no gradient is wanted. shape and dtype are those of the result.
     saved: (name, array, storage, edge) of what the rules need; None once it was released.
     owner: a weak reference to the tensor whose `.grad` is written: a leaf, or one that asked to retain it.
     """
 
-    __slots__ = ("__weakref__", "age", "dtypes", "edges", "hooks", "operation", "options", "owner", "saved", "shapes")
+    __slots__ = ("__weakref__", "age", "dtype", "edges", "hooks", "operation", "options", "owner", "saved", "shape")
 
-    def __init__(self, operation: Any, edges: Sequence[Node | None], arrays: Sequence[Any], options: dict[str, Any]):
+    def __init__(self, operation: Any, edges: Sequence[Node | None], options: dict[str, Any], value: np.ndarray):
         self.operation, self.edges, self.options = operation, edges, options
-        self.shapes = [() if e is None else a.shape for a, e in zip(arrays, edges, strict=False)]
-        self.dtypes = [None if e is None else a.dtype for a, e in zip(arrays, edges, strict=False)]
-        self.saved: list[tuple[str, Any, Storage | None, Node | None]] | None = None
+        self.shape, self.dtype = value.shape, value.dtype
+        self.saved: list[Saved] | None = None
         self.hooks: dict[int, Callable[[Any], Any]] | None = None
         self.owner: weakref.ref[Tensor] | None = None
         self.age = next(clock)
@@ -108,6 +107,7 @@ class Tensor:
             tensor_class = cls
 
 
+Saved = tuple[str, Any, "Storage | None", "Node | None"]
 View = tuple[Tensor, tuple[tuple[Any, dict[str, Any]], ...]]
 tensor_class: type[Tensor] = Tensor
 
@@ -123,7 +123,7 @@ def leaf(t: Tensor) -> None:
     """Make `t` a leaf that gathers a gradient."""
     if t.array.dtype.kind not in "fV":  # V: the bfloat16 of ml_dtypes
         raise RuntimeError(f"only tensors of floating point dtype can require gradients, got {t.array.dtype}")
-    t.node, t.view_of = Node(None, (), (), {}), None
+    t.node, t.view_of = Node(None, (), {}, t.array), None
     t.node.owner = weakref.ref(t)
 
 
@@ -222,7 +222,7 @@ class Primitive(Operation):
         self.rules = [rules.get(name) for name in self.inputs]
         self.needs = [tuple(inspect.signature(r).parameters)[1:] if r else () for r in self.rules]
         self.view, self.prepare = view, prepare
-        self.plans: dict[int, tuple[list[int], bool]] = {}
+        self.plans: dict[int, tuple[list[int], bool, bool]] = {}
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         arrays, edges, wanted, boxed = self.unpack(inputs)
@@ -241,37 +241,43 @@ class Primitive(Operation):
                 view_of = base, (*path, (self, options))
         if not (wanted and mode.grad):
             return make(value, None, storage, view_of)
-        node = Node(self, edges, arrays, options)
         key = 0 if self.variadic else wanted
-        keep, keep_result = self.plans.get(key) or self.plan(key)
-        saved: list[tuple[str, Any, Storage | None, Node | None]] = []
+        keep, keep_result, keep_shapes = self.plans.get(key) or self.plan(key)
+        if keep_shapes:
+            options = {**options, "shapes": [np.shape(a) for a in arrays]}
+        node = Node(self, edges, options, value)
+        saved: list[Saved] = []
         for i in keep:
             x = inputs[i]
-            tensor = isinstance(x, Tensor)
-            saved.append((self.inputs[i], x.array if tensor else x, x.storage if tensor else None, edges[i]))
+            if isinstance(x, Tensor):
+                saved.append((self.inputs[i], x.array, x.storage, edges[i]))
+            else:
+                saved.append((self.inputs[i], x, None, None))
         if keep_result:
             saved.append(("result", value, storage, None))
         node.saved = saved
         return make(value, node, storage, view_of)
 
-    def plan(self, wanted: int) -> tuple[list[int], bool]:
-        """Which inputs to save, and whether the result, when these inputs want a gradient."""
+    def plan(self, wanted: int) -> tuple[list[int], bool, bool]:
+        """Which inputs to save, whether the result and the shapes, when these inputs want a gradient."""
         names = {n for i, need in enumerate(self.needs) if self.variadic or wanted >> i & 1 for n in need}
-        self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names
+        self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names, "shapes" in names
         return self.plans[wanted]
 
     def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
         values = self.load(node, create_graph)
-        values["shapes"] = node.shapes
+        if self.variadic:
+            rule, needs = self.rules[0], self.needs[0]
+            calls = [(rule, needs, edge) for edge in node.edges]
+        else:
+            calls = list(zip(self.rules, self.needs, node.edges, strict=False))
         parts: list[Any] = []
-        for i, edge in enumerate(node.edges):
-            which = 0 if self.variadic else i
-            rule = self.rules[which]
+        for rule, needs, edge in calls:
             if edge is None or rule is None:
                 parts.append(None)
-            else:
-                values["position"] = i
-                parts.append(rule(g, *[values[n] for n in self.needs[which]]))
+                continue
+            values["position"] = len(parts)
+            parts.append(rule(g, *[values[n] for n in needs]))
         return parts
 
 
@@ -307,7 +313,7 @@ class Fused(Operation):
             return value
         if not (mode.grad and wanted):
             return make(value)
-        node, storage = Node(self, edges, arrays, options), Storage()
+        node, storage = Node(self, edges, options, value), Storage()
         node.saved = [("kept", kept, None, None)]
         for name, x, edge in zip(self.inputs, inputs, edges, strict=False):
             tensor = isinstance(x, Tensor)
@@ -390,19 +396,20 @@ def walk(roots: Sequence[tuple[Tensor, Any]], keep: bool, create_graph: bool, wa
     found: dict[Node, Any] = {}
     queue: list[tuple[int, Node]] = []
 
-    def send(edge: Node, part: Any, shape: tuple[int, ...], dtype: Any, fresh: bool) -> None:
+    def send(edge: Node, part: Any, fresh: bool) -> None:
+        """Add one contribution to the gradient of an edge, in the shape and dtype of its forward value."""
         if type(part) is Region:
-            region, part = part, np.zeros(shape, dtype) if edge not in owned else pending[edge]
+            region, part = part, pending[edge] if edge in owned else np.zeros(edge.shape, edge.dtype)
             region.add_to(part)
             if edge in owned:
                 return
             fresh = True
-        elif not create_graph and type(part) is not np.ndarray:
+        elif type(part) is not np.ndarray and not create_graph:
             part = np.asarray(part)
-        if part.shape != shape:
-            part = sum_to(part, shape=shape)
-        if part.dtype != dtype:
-            part, fresh = cast(part, dtype=dtype), True
+        if part.shape != edge.shape:
+            part = sum_to(part, shape=edge.shape)
+        if part.dtype is not edge.dtype and part.dtype != edge.dtype:
+            part, fresh = cast(part, dtype=edge.dtype), True
         if edge not in pending:
             pending[edge] = part
             heapq.heappush(queue, (-edge.age, edge))
@@ -421,7 +428,7 @@ def walk(roots: Sequence[tuple[Tensor, Any]], keep: bool, create_graph: bool, wa
         for root, g in roots:
             node = current_node(root)
             assert node is not None
-            send(node, g if create_graph else g.array, root.array.shape, root.array.dtype, False)
+            send(node, g if create_graph else g.array, False)
         while queue:
             node = heapq.heappop(queue)[1]
             g = pending.pop(node)
@@ -436,11 +443,10 @@ def walk(roots: Sequence[tuple[Tensor, Any]], keep: bool, create_graph: bool, wa
             owned.discard(node)
             if node.operation is None:
                 continue
-            parts = node.operation.pull(node, g, create_graph)
-            fresh = node.operation.gives_new_arrays
-            for edge, part, shape, dtype in zip(node.edges, parts, node.shapes, node.dtypes, strict=True):
+            operation = node.operation
+            for edge, part in zip(node.edges, operation.pull(node, g, create_graph), strict=True):
                 if edge is not None and part is not None and edge.age >= oldest:
-                    send(edge, part, shape, dtype, fresh)
+                    send(edge, part, operation.gives_new_arrays)
             if not keep and node.saved:
                 node.saved, node.edges = None, (None,) * len(node.edges)
     finally:

@@ -236,6 +236,8 @@ class Tensor(engine.Tensor, results=True):
     @data.setter
     def data(self, value: Tensor) -> None:
         self.array, self.storage = value.array, engine.Storage()
+        if self.node is not None:
+            self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf in `.grad`, too."""
