@@ -1,0 +1,120 @@
+"""The house stands as drawn: imports point downwards, there are no circles, the engine is short, importing is cheap."""
+
+from __future__ import annotations
+
+import ast
+import io
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+import tinygrad_tf
+
+ROOT = Path(tinygrad_tf.__file__).parent
+
+# From the ground up. A file may import from its own floor and from those below.
+FLOORS = [
+    ["kernels", "random", "_box_muller", "_sampling"],
+    ["engine"],
+    ["ops"],
+    ["printing", "tensor", "creation", "functions"],
+    ["autograd", "nn", "optim", "utils", "serialization"],
+    ["generation"],
+    ["models"],
+    ["study"],
+    ["training"],
+    ["cli", "__main__"],
+]
+FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
+ABOVE_ALL = {"__init__", "as_torch"}  # the list of what the package offers
+
+
+def module_name(path: Path) -> str:
+    parts = [ROOT.name, *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported(name: str, path: Path) -> set[str]:
+    """The package's own modules that a file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: write imports in full"
+            base = node.module or ""
+            found |= {f"{base}.{a.name}" if f"{base}.{a.name}" in FILES else base for a in node.names}
+    return {f for f in found if f.split(".")[0] == ROOT.name and f != name}
+
+
+IMPORTS = {name: imported(name, path) for name, path in FILES.items()}
+
+
+def part(name: str) -> str:
+    """The first name below the package: its file or folder."""
+    return (name.split(".") + ["__init__"])[1]
+
+
+def test_imports_point_downwards() -> None:
+    wrong = []
+    for name, others in IMPORTS.items():
+        if part(name) in ABOVE_ALL:
+            continue
+        assert part(name) in FLOOR, f"{name} stands on no floor: add it to FLOORS"
+        for other in others:
+            if part(other) in ABOVE_ALL or FLOOR[part(other)] > FLOOR[part(name)]:
+                wrong.append(f"{name} imports {other}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_there_are_no_circles() -> None:
+    """A package and its __init__ count as one only for those outside of it."""
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name in done:
+            return
+        for other in sorted(IMPORTS[name]):
+            if other in FILES and not name.startswith(other + "."):
+                visit(other, [*trail, name])
+        done.add(name)
+
+    for name in FILES:
+        visit(name, [])
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines that are neither blank, nor comments, nor docstrings."""
+    source = path.read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    text: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            text |= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in skipped:
+            code |= set(range(token.start[0], token.end[0] + 1))
+    return len(code - text)
+
+
+def test_the_engine_can_be_read_in_one_sitting() -> None:
+    assert lines_of_code(ROOT / "engine.py") < 250
+
+
+def test_importing_compiles_nothing_and_is_cheap() -> None:
+    """No compiler, no pictures, no command line on import; the least of three runs stays below half a second."""
+    code = (
+        "import time; start = time.perf_counter(); import tinygrad_tf, sys; "
+        "print(time.perf_counter() - start, *sorted({m.split('.')[0] for m in sys.modules}))"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    loaded = set(runs[0].stdout.split()[1:])
+    assert not loaded & {"numba", "llvmlite", "matplotlib", "rich", "typer", "safetensors", "ml_dtypes", "torch"}
+    assert min(float(run.stdout.split()[0]) for run in runs) < 0.5
