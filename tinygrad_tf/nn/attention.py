@@ -13,12 +13,13 @@ from tinygrad_tf.tensor import Tensor
 
 
 class MultiHeadAttention(Module):
-    """Project to queries, keys and values, attend in num_heads heads of D = d_model / num_heads channels, merge, project.
+    """Project to queries, keys and values, attend in num_heads heads of D = d_model / num_heads channels, merge.
 
     Call it with one tensor for self-attention, with (query, key, value) for cross-attention:
     query (B, Tq, C), key and value (B, Tk, C) give (B, Tq, C). `mask` is True where a query may attend, as in
-    `F.scaled_dot_product_attention`, and broadcasts to (B, H, Tq, Tk); `nn.MultiheadAttention` is PyTorch's class of almost
-    the same name, whose masks mean the opposite. With need_weights=True the weights (B, H, Tq, Tk) are returned, too.
+    `F.scaled_dot_product_attention`, and broadcasts to (B, H, Tq, Tk); `nn.MultiheadAttention` is PyTorch's class of
+    almost the same name, whose masks mean the opposite. With need_weights=True the weights (B, H, Tq, Tk) are
+    returned, too.
 
     >>> from tinygrad_tf import nn, zeros
     >>> attention = nn.MultiHeadAttention(d_model=8, num_heads=2)
@@ -31,7 +32,9 @@ class MultiHeadAttention(Module):
     def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
         super().__init__()
         if num_heads < 1 or d_model % num_heads:
-            raise ValueError(f"MultiHeadAttention: d_model must be divisible by num_heads, got {d_model} and {num_heads}")
+            raise ValueError(
+                f"MultiHeadAttention: d_model must be divisible by num_heads, got {d_model} and {num_heads}"
+            )
         self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
         self.query_proj = Linear(d_model, d_model, bias=bias)
         self.key_proj = Linear(d_model, d_model, bias=bias)
@@ -74,7 +77,9 @@ class MultiHeadAttention(Module):
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         for name, t in (("query", query), ("key", key), ("value", value)):
             if t.ndim != 3 or t.shape[-1] != self.d_model:
-                raise RuntimeError(f"MultiHeadAttention: {name} must be (B, T, C) with C = {self.d_model}, got {tuple(t.shape)}")
+                raise RuntimeError(
+                    f"MultiHeadAttention: {name} must be (B, T, C) with C = {self.d_model}, got {tuple(t.shape)}"
+                )
         if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
             shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
             raise RuntimeError(f"MultiHeadAttention: key and value must share B and Tk, and B with query, got {shapes}")

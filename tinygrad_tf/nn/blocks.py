@@ -7,8 +7,9 @@ from functools import partial
 
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.attention import MultiHeadAttention
-from tinygrad_tf.nn.layers import Dropout, LayerNorm, Linear
+from tinygrad_tf.nn.layers import Dropout, Linear
 from tinygrad_tf.nn.module import Module
+from tinygrad_tf.nn.norm import LayerNorm
 from tinygrad_tf.tensor import Tensor
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -22,7 +23,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(Module):
     """Two linear layers with an activation between, at each position alone (Vaswani et al., 2017, section 3.3)."""
 
-    def __init__(self, d_model: int, d_ff: int | None = None, activation: str = "relu", dropout: float = 0.0, bias: bool = True):
+    def __init__(
+        self, d_model: int, d_ff: int | None = None, activation: str = "relu", dropout: float = 0.0, bias: bool = True
+    ):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ValueError(f"FeedForward: activation must be one of {sorted(ACTIVATIONS)}, got {activation!r}")
@@ -42,8 +45,8 @@ class FeedForward(Module):
 class Block(Module):
     """Self-attention and feed-forward, each with dropout and a residual connection.
 
-    norm_first=True is pre-norm: x + sublayer(norm(x)) (Xiong et al., 2020), False is post-norm: norm(x + sublayer(x)), as
-    in the original paper.
+    norm_first=True is pre-norm: x + sublayer(norm(x)) (Xiong et al., 2020), False is post-norm: norm(x + sublayer(x)),
+    as in the original paper.
 
     >>> from tinygrad_tf import nn, zeros
     >>> nn.Block(d_model=8, num_heads=2)(zeros(1, 3, 8), is_causal=True).shape

@@ -1,4 +1,4 @@
-"""Module: the base of all layers and models. What it contains is what its attributes are; nothing is registered twice."""
+"""Module: the base of all layers and models. What it contains is what its attributes are: there is no second list."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from tinygrad_tf.engine import clock as _clock
-from tinygrad_tf.engine import make
+from tinygrad_tf._device import checked
+from tinygrad_tf.engine import clock, make
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
 
 Self = TypeVar("Self", bound="Module")
+Hook = tuple[Callable[..., Any], bool]  # the function, and whether it is given keyword arguments, too
 
 
 class IncompatibleKeys(NamedTuple):
@@ -48,31 +49,33 @@ class Module:
     """
 
     training: bool = True
-    _forward_hooks: dict[int, Callable[..., Any]] = {}  # noqa: RUF012 - replaced by an own dictionary at the first hook
-    _forward_pre_hooks: dict[int, Callable[..., Any]] = {}  # noqa: RUF012
-    _buffer_names: Mapping[str, bool] = {}  # noqa: RUF012 - name: persistent
+    _forward_hooks: dict[int, Hook] = {}  # noqa: RUF012 - replaced by an own dictionary at the first hook
+    _forward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _buffer_names: Mapping[str, bool] = {}
     forward: Callable[..., Any]
 
     def __init__(self) -> None:
         self.training = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                changed = hook(self, args)
-                if changed is not None:
-                    args = changed if isinstance(changed, tuple) else (changed,)
+        if not self._forward_pre_hooks and not self._forward_hooks:
+            return self.forward(*args, **kwargs)
+        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
+            if changed is not None and with_kwargs:
+                args, kwargs = changed
+            elif changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
         out = self.forward(*args, **kwargs)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                changed = hook(self, args, out)
-                out = out if changed is None else changed
+        for hook, with_kwargs in list(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
+            out = out if changed is None else changed
         return out
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.get(name)
         if isinstance(value, Tensor) and not isinstance(value, Parameter) and isinstance(before, Parameter):
-            raise TypeError(f"{name} is a Parameter and can only be replaced by a Parameter or None; use copy_ under no_grad")
+            raise TypeError(f"{name} is a Parameter: replace it by a Parameter or None, or use copy_ under no_grad")
         if isinstance(value, Buffer) and name not in self._buffer_names:
             object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: value.persistent})
         object.__setattr__(self, name, value)
@@ -98,65 +101,83 @@ class Module:
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is not trained; `persistent` says whether it belongs to the state_dict."""
-        self._check_name(name)
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"buffer {name!r} must be a Tensor or None, got {type(tensor).__name__}")
+        self._check_name(name, self._buffer_names)
         object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: persistent})
         object.__setattr__(self, name, tensor)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        self._check_name(name)
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"parameter {name!r} must be a Parameter or None, got {type(param).__name__}")
+        self._check_name(name, self._parameters)
         setattr(self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        self._check_name(name)
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"module {name!r} must be a Module or None, got {type(module).__name__}")
+        self._check_name(name, self._modules)
         setattr(self, name, module)
 
     register_module = add_module
 
-    def _check_name(self, name: str) -> None:
-        if "." in name or not name:
-            raise KeyError(f"a name of a parameter, buffer or module cannot be empty or contain '.', got {name!r}")
-        if hasattr(type(self), name):
+    def _check_name(self, name: str, own: Mapping[str, Any]) -> None:
+        if not isinstance(name, str) or "." in name or not name:
+            raise KeyError(f"the name of a parameter, buffer or module must be a string without '.', got {name!r}")
+        if hasattr(type(self), name) or (name not in own and self.__dict__.get(name) is not None):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}; choose another name")
 
-    def named_modules(self, memo: set[int] | None = None, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         """This module and all inside it, each once, with dotted names."""
         memo = set() if memo is None else memo
         if id(self) in memo:
             return
-        memo.add(id(self))
+        if remove_duplicate:
+            memo.add(id(self))
         yield prefix, self
         for name, child in self._modules.items():
-            yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+            yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        return iter(self._modules.items())
+        """The modules directly inside, each once."""
+        first = {id(child): name for name, child in reversed(self._modules.items())}
+        return ((name, child) for name, child in self._modules.items() if first[id(child)] == name)
 
     def children(self) -> Iterator[Module]:
-        return iter(self._modules.values())
+        return (child for _, child in self.named_children())
 
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Parameter]]:
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
         """Each parameter once (a shared one by its first name), with dotted names."""
-        seen: set[int] = set()
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, parameter in module._parameters.items():
-                if id(parameter) not in seen:
-                    seen.add(id(parameter))
-                    yield f"{path}.{name}" if path else name, parameter
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        for path, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
-            for name, buffer in module._buffers.items():
-                if buffer is not None:
-                    yield f"{path}.{name}" if path else name, buffer
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Each buffer once, with dotted names."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named(self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules if recurse else [(prefix, self)]:
+            for name, tensor in getattr(module, kind).items():
+                if tensor is not None and id(tensor) not in seen:
+                    if remove_duplicate:
+                        seen.add(id(tensor))
+                    yield f"{path}.{name}" if path else name, tensor
 
     def get_submodule(self, target: str) -> Module:
         module: Any = self
@@ -168,7 +189,17 @@ class Module:
 
     def get_parameter(self, target: str) -> Parameter:
         path, _, name = target.rpartition(".")
-        return getattr(self.get_submodule(path), name)
+        module = self.get_submodule(path)
+        if name not in module._parameters:
+            raise AttributeError(f"{type(module).__name__} has no parameter {name!r} (looking for {target!r})")
+        return module._parameters[name]
+
+    def get_buffer(self, target: str) -> Tensor:
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if name not in module._buffer_names:
+            raise AttributeError(f"{type(module).__name__} has no buffer {name!r} (looking for {target!r})")
+        return getattr(module, name)
 
     # --- modes and types ------------------------------------------------------------------------------------------
 
@@ -200,19 +231,25 @@ class Module:
         function(self)
         return self
 
-    def to(self: Self, *args: Any, dtype: Any = None, **ignored: Any) -> Self:
-        """Cast all floating point parameters and buffers; the device can only be the CPU."""
+    def to(self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+        """Cast all floating point parameters and buffers, in place: to(dtype), to(tensor); the device is the CPU."""
         for a in args:
             if isinstance(a, Tensor):
                 dtype = a.dtype
             elif isinstance(a, np.dtype) or (isinstance(a, type) and issubclass(a, np.generic)):
                 dtype = np.dtype(a)
+            elif not isinstance(a, bool):
+                device = a
+        checked(device)
         if dtype is not None:
             for tensor in [*self.parameters(), *self.buffers()]:
                 if tensor.is_floating_point():
                     tensor.data = make(tensor.array.astype(dtype, copy=False))
                     tensor.grad = None if tensor.grad is None else tensor.grad.to(dtype)
         return self
+
+    def type(self: Self, dst_type: Any) -> Self:
+        return self.to(np.dtype(dst_type))
 
     def float(self: Self) -> Self:
         return self.to(np.dtype(np.float32))
@@ -223,26 +260,41 @@ class Module:
     def half(self: Self) -> Self:
         return self.to(np.dtype(np.float16))
 
+    def bfloat16(self: Self) -> Self:
+        import ml_dtypes
+
+        return self.to(np.dtype(ml_dtypes.bfloat16))
+
     def cpu(self: Self) -> Self:
         return self
 
+    def cuda(self: Self, device: Any = None) -> Self:
+        """An error that says that there is the CPU alone."""
+        return self.to(device="cuda")
+
     # --- saving ---------------------------------------------------------------------------------------------------
 
-    def state_dict(self, prefix: str = "") -> OrderedDict[str, Tensor]:
+    def state_dict(
+        self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by name. They share memory with the module: copy to keep a snapshot."""
-        state: OrderedDict[str, Tensor] = OrderedDict()
+        state: dict[str, Any] = OrderedDict() if destination is None else destination
         for name, parameter in self._parameters.items():
-            state[prefix + name] = parameter.detach()
+            state[prefix + name] = parameter if keep_vars else parameter.detach()
         for name, persistent in self._buffer_names.items():
             if persistent and self.__dict__.get(name) is not None:
-                state[prefix + name] = self.__dict__[name].detach()
+                state[prefix + name] = self.__dict__[name] if keep_vars else self.__dict__[name].detach()
         for name, child in self._modules.items():
-            state.update(child.state_dict(f"{prefix}{name}."))
+            child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         return state
 
-    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> IncompatibleKeys:
-        """Copy values in by name. On any error the module is left unchanged."""
-        own = self.state_dict()
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values in by name (with assign=True, take the tensors themselves). On any error nothing is changed."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict needs a dictionary of tensors by name, got {type(state_dict).__name__}")
+        own = self.state_dict(keep_vars=True)
         missing = [name for name in own if name not in state_dict]
         unexpected = [name for name in state_dict if name not in own]
         errors = []
@@ -251,40 +303,57 @@ class Module:
         if strict and unexpected:
             errors.append(f"unexpected: {', '.join(unexpected)}")
         for name, value in state_dict.items():
-            if name in own and tuple(value.shape) != own[name].array.shape:
+            if name in own and not isinstance(value, Tensor):
+                errors.append(f"{name} must be a Tensor, got {type(value).__name__}")
+            elif name in own and tuple(value.shape) != own[name].array.shape:
                 errors.append(f"{name} must have the shape {own[name].array.shape}, got {tuple(value.shape)}")
         if errors:
             raise RuntimeError(f"load_state_dict of {type(self).__name__}: " + "; ".join(errors))
         for name, tensor in own.items():
-            if name in state_dict:
-                tensor.array[...] = np.asarray(state_dict[name].detach().array)
-                tensor.storage.changed = next(_clock)
+            if name in state_dict and assign:
+                tensor.data = state_dict[name]
+            elif name in state_dict:
+                tensor.array[...] = state_dict[name].array
+                tensor.storage.changed = next(clock)
         return IncompatibleKeys(missing, unexpected)
 
     # --- hooks and printing ---------------------------------------------------------------------------------------
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call hook(module, args, output) after each forward; what it returns replaces the output."""
-        return self._register("_forward_hooks", hook)
+        return self._register("_forward_hooks", hook, prepend, with_kwargs)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
-        return self._register("_forward_pre_hooks", hook)
+        return self._register("_forward_pre_hooks", hook, prepend, with_kwargs)
 
-    def _register(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
-        hooks = self.__dict__.setdefault(kind, {})
-        key = max(hooks, default=-1) + 1
-        hooks[key] = hook
+    def _register(self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
+        hooks: dict[int, Hook] = self.__dict__.setdefault(kind, {})
+        others = list(hooks.items())
+        key = next(clock)
+        hooks[key] = (hook, with_kwargs)
+        if prepend:
+            hooks.clear()
+            hooks.update([(key, (hook, with_kwargs)), *others])
         return RemovableHandle(hooks, key)
 
     def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed."""
         return ""
 
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def _child_lines(self) -> list[str]:
+        return [f"({name}): {child!r}" for name, child in self._modules.items()]
+
     def __repr__(self) -> str:
-        lines = [self.extra_repr()] if self.extra_repr() else []
-        for name, child in self._modules.items():
-            lines.append(f"({name}): " + repr(child).replace("\n", "\n  "))
-        if not self._modules:
-            return f"{type(self).__name__}({', '.join(lines)})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+        extra = self.extra_repr().split("\n") if self.extra_repr() else []
+        children = [line.replace("\n", "\n  ") for line in self._child_lines()]
+        if len(extra) <= 1 and not children:
+            return f"{self._get_name()}({''.join(extra)})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"

@@ -13,7 +13,7 @@ from tinygrad_tf.tensor import Tensor
 
 
 def sinusoidal_table(max_len: int, d_model: int) -> np.ndarray:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same (Vaswani et al., 2017, section 3.5).
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) its cosine (Vaswani et al., 2017, section 3.5).
 
     float64, (max_len, d_model); an odd d_model ends with a sine.
 
@@ -41,7 +41,7 @@ class _Positions(Module):
         stop = start + x.shape[-2]
         if stop > self.max_len:
             raise ValueError(
-                f"{type(self).__name__}: positions up to {stop} were asked for, but the table has max_len = {self.max_len}"
+                f"{type(self).__name__}: positions up to {stop} were asked for, but max_len is {self.max_len}"
             )
         return x + self.table[start:stop]
 

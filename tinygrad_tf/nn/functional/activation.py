@@ -1,0 +1,181 @@
+"""Activation functions, and softmax with its relatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tinygrad_tf import ops, random
+from tinygrad_tf.engine import make
+from tinygrad_tf.ops import inplace as in_place
+from tinygrad_tf.ops.elementwise import abs_, clamp, exp, maximum, minimum, where
+from tinygrad_tf.tensor import Tensor
+
+
+def _apply(name: str, inplace: bool, function: Callable[..., Any], input: Tensor) -> Tensor:
+    """function(input), written into input's own memory if `inplace`."""
+    return in_place.write(f"{name}_", input, function) if inplace else function(input)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0)."""
+    return _apply("relu", inplace, ops.elementwise.relu, input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where it is positive, negative_slope x elsewhere."""
+    return _apply("leaky_relu", inplace, lambda x: where(x > 0, x, x * negative_slope), input)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """leaky_relu with a learned slope: one for all, or one for each channel (axis 1)."""
+    if weight.array.size > 1 and input.ndim > 1:
+        weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
+    return where(input > 0, input, weight * input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x Phi(x) (Hendrycks and Gimpel, 2016), exact or with tanh as in GPT-2."""
+    return ops.activation.gelu(input, approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x), also called swish."""
+    return _apply("silu", inplace, ops.activation.silu, input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus(x)) (Misra, 2019)."""
+    return _apply("mish", inplace, lambda x: x * ops.elementwise.tanh(ops.activation.softplus(x)), input)
+
+
+def _exp_minus_1(x: Tensor) -> Tensor:
+    """exp(x) - 1 without cancellation near 0."""
+    return ops.elementwise.tanh(x * 0.5) * (exp(x) + 1.0)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al., 2016)."""
+    return _apply("elu", inplace, lambda x: where(x > 0, x, _exp_minus_1(minimum(x, 0.0)) * alpha), input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron, 2017)."""
+    return _apply("celu", inplace, lambda x: where(x > 0, x, _exp_minus_1(minimum(x, 0.0) / alpha) * alpha), input)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """scale elu(x, alpha), with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return _apply("selu", inplace, lambda x: elu(x, alpha) * scale, input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    return ops.elementwise.tanh(input)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - tanh(input)
+
+
+def _between(x: Tensor, low: float, high: float) -> Tensor:
+    """x cut to [low, high]; unlike clamp's, the gradient at the bounds is 0."""
+    return where((x > low) & (x < high), x, clamp(x.detach(), low=low, high=high))
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x cut to [min_val, max_val]."""
+    return _apply("hardtanh", inplace, lambda x: _between(x, min_val, max_val), input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    return ops.elementwise.sigmoid(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(x + 3) / 6."""
+    return _apply("hardsigmoid", inplace, lambda x: relu6(x + 3.0) / 6.0, input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x relu6(x + 3) / 6 (Howard et al., 2019)."""
+    return _apply("hardswish", inplace, lambda x: x * relu6(x + 3.0) / 6.0, input)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
+    scaled = input * beta
+    return where(scaled > threshold, input, ops.activation.softplus(scaled) / beta)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    return ops.activation.logsigmoid(input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (abs_(input) + 1.0)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards 0, and 0 within lambd of it."""
+    return maximum(input - lambd, 0.0) + minimum(input + lambd, 0.0)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x, and 0 within lambd of 0."""
+    return where(abs_(input) > lambd, input, 0.0)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """x where it is above the threshold, `value` elsewhere."""
+    return _apply("threshold", inplace, lambda x: where(x > threshold, x, value), input)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim` times the sigmoid of the second (Dauphin et al., 2017)."""
+    if input.ndim == 0 or input.size(dim) % 2:
+        raise RuntimeError(f"glu: the size along dim {dim} must be even, got a tensor of shape {tuple(input.shape)}")
+    a, b = input.chunk(2, dim)
+    return a * sigmoid(b)
+
+
+# --- softmax and its relatives ----------------------------------------------------------------------------------------
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return ops.softmax.softmax(input, _given(dim), dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    return ops.softmax.log_softmax(input, _given(dim), dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-x)."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+def _given(dim: int | None) -> int:
+    if dim is None:
+        raise TypeError("softmax: say over which dimension, as in softmax(x, dim=-1)")
+    return dim
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A differentiable random choice: softmax((logits + Gumbel noise) / tau) (Jang et al., 2017).
+
+    hard=True gives one-hot vectors, with the gradient of the soft ones.
+    """
+    noise = random.default_generator.exponential(logits.array.shape, dtype=logits.dtype)
+    soft = softmax((logits - ops.elementwise.log(make(noise))) / tau, dim)
+    if not hard:
+        return soft
+    chosen = soft.array == soft.array.max(axis=dim, keepdims=True)
+    return make(chosen.astype(soft.dtype)) - soft.detach() + soft

@@ -1,0 +1,98 @@
+"""Scaled dot-product attention with PyTorch's arguments: checks, masks, and the shapes that the kernel wants."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tinygrad_tf import ops
+from tinygrad_tf.nn.functional.layers import dropout
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
+from tinygrad_tf.tensor import Tensor
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(Q K^T / sqrt(D) + mask) V (Vaswani et al., 2017, equation 1).
+
+    query (..., H, Tq, D), key (..., H, Tk, D), value (..., H, Tk, Dv) give (..., H, Tq, Dv). A bool mask is True where
+    a query may attend (`nn.MultiheadAttention` has the opposite); a float mask is added to the scores; both broadcast
+    to (..., H, Tq, Tk). is_causal lets query i see keys 0 ... i, counted from the first key also where Tq and Tk
+    differ. A query that may attend to nothing gives zeros (in PyTorch, too). With enable_gqa, key and value may have
+    fewer heads, each shared by a group of query heads.
+    """
+    q, k, v = query.array.shape, key.array.shape, value.array.shape
+    if min(len(q), len(k), len(v)) < 2 or q[-1] != k[-1] or k[-2] != v[-2]:
+        raise RuntimeError(
+            "scaled_dot_product_attention: needs query (..., Tq, D), key (..., Tk, D), value (..., Tk, Dv), "
+            f"got {q}, {k}, {v}"
+        )
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
+    if enable_gqa and q[-3] % k[-3]:
+        raise RuntimeError(f"scaled_dot_product_attention: {q[-3]} query heads are no multiple of {k[-3]} key heads")
+    scale = 1.0 / math.sqrt(q[-1]) if scale is None else float(scale)
+    if dropout_p > 0.0:
+        key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
+        weights = attention_weights(
+            query, key, _checked_mask(attn_mask, (*q[:-1], k[-2])), is_causal=is_causal, scale=scale
+        )
+        return ops.linalg.matmul(dropout(weights, dropout_p), value)
+    lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3]) if enable_gqa else np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
+    return _four_dimensional(query, key, value, attn_mask, lead, enable_gqa, is_causal, scale)
+
+
+def _checked_mask(mask: Tensor | None, scores: tuple[int, ...]) -> Tensor | None:
+    if mask is None:
+        return None
+    if mask.array.dtype != bool and category(mask.array.dtype) != 2:
+        raise RuntimeError(f"attention mask must be bool or floating point, got {mask.array.dtype}; use .bool()")
+    shape = mask.array.shape
+    fits = len(shape) <= len(scores) and all(
+        m in (1, n) for m, n in zip(reversed(shape), reversed(scores), strict=False)
+    )
+    if not fits:
+        letters = "(B, H, Tq, Tk)" if len(scores) == 4 else "(..., Tq, Tk)"
+        raise RuntimeError(f"attention mask must broadcast to {letters} = {scores}, got {shape}")
+    return mask
+
+
+def _four_dimensional(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    lead: tuple[int, ...],
+    gqa: bool,
+    is_causal: bool,
+    scale: float,
+) -> Tensor:
+    """Bring everything to (B, H, T, D) by views, as the kernel wants it, and back."""
+    tq, tk = query.array.shape[-2], key.array.shape[-2]
+    heads = (query.array.shape[-3],) if gqa else ()
+    _checked_mask(mask, (*lead, *heads, tq, tk))
+    four = []
+    for t in (query, key, value):
+        own = t.array.shape
+        wanted = (*lead, own[-3], *own[-2:]) if gqa else (*lead, *own[-2:])
+        x = t if own == wanted else t.expand(wanted)
+        if len(wanted) < 4:
+            x = x.reshape(*(1,) * (4 - len(wanted)), *wanted)
+        elif len(wanted) > 4:
+            x = x.reshape(-1, *wanted[-3:])
+        four.append(x)
+    if mask is not None and len(lead) + len(heads) > 2:
+        mask = mask.expand(*lead, *heads, tq, tk).reshape(-1, *(*lead, *heads)[-1:], tq, tk)
+    out = attention(*four, mask, is_causal=is_causal, scale=scale)
+    shape = (*lead, *heads, tq, value.array.shape[-1])
+    return out if out.array.shape == shape else out.reshape(shape)

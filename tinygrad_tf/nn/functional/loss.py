@@ -1,0 +1,321 @@
+"""Losses: a number that says how far the input is from the target."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+
+from tinygrad_tf import ops
+from tinygrad_tf.engine import make
+from tinygrad_tf.nn.functional.activation import log_softmax
+from tinygrad_tf.nn.functional.layers import cosine_similarity, pairwise_distance
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.activation import softplus
+from tinygrad_tf.ops.elementwise import abs_, exp, log, maximum, minimum, where
+from tinygrad_tf.tensor import Tensor
+
+
+def reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
+    """The mean or the sum of all entries, or the entries themselves."""
+    if reduction == "mean":
+        return losses.mean()
+    if reduction == "sum":
+        return losses.sum()
+    if reduction != "none":
+        raise ValueError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+    return losses
+
+
+def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """PyTorch's two old arguments, still found in tutorials, as a reduction."""
+    if size_average is None and reduce is None:
+        return reduction
+    new = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(f"size_average and reduce are deprecated, use reduction={new!r}", stacklevel=3)
+    return new
+
+
+def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
+    if input.array.shape != target.array.shape:
+        warnings.warn(
+            f"{name}: input {input.array.shape} and target {target.array.shape} differ and are broadcast; "
+            "give them the same shape",
+            stacklevel=3,
+        )
+
+
+def _need_same_shape(name: str, input: Tensor, target: Tensor) -> None:
+    if input.array.shape != target.array.shape:
+        raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
+
+
+# --- classes ----------------------------------------------------------------------------------------------------------
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """-log softmax(input)[target], averaged over the targets that are not ignore_index.
+
+    input: logits (N, V), (V,) or (N, V, d1, ...); target: ids without the V axis, or probabilities in input's shape.
+
+    >>> from tinygrad_tf import tensor
+    >>> cross_entropy(tensor([[0.0, 0.0]]), tensor([1]))
+    tensor(0.6931)
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    if category(target.array.dtype) == 2 and target.array.shape == input.array.shape:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    return ops.loss.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
+
+
+def _soft_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    """-sum_v target_v log softmax(input)_v, with the mean taken over everything but the classes."""
+    dim = 0 if input.ndim == 1 else 1
+    classes = input.array.shape[dim]
+    if label_smoothing:
+        target = target * (1.0 - label_smoothing) + label_smoothing / classes
+    products = log_softmax(input, dim) * target
+    if weight is not None:
+        products = products * weight.reshape(-1, *(1,) * (input.ndim - 1 - dim))
+    return reduced("cross_entropy", -products.sum(dim), reduction)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-input[target], for log-probabilities (N, V), (V,) or (N, V, d1, ...); the mean is weighted by `weight`."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    shape, ids = input.array.shape, target.array
+    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
+    if not shape or ids.shape != wanted:
+        raise ValueError(f"nll_loss: for input of shape {shape} the target must be {wanted}, got {ids.shape}")
+    if category(ids.dtype) != 1:
+        raise RuntimeError(f"nll_loss: targets must be integers, got {ids.dtype}")
+    counts = ids != ignore_index
+    safe, dim = np.where(counts, ids, 0), 0 if len(shape) == 1 else 1
+    weights = counts.astype(input.dtype)
+    picked = input.gather(dim, make(np.expand_dims(safe, dim))).squeeze(dim)
+    if weight is not None:
+        weights = weights * weight.array[safe]
+    losses = where(make(counts), -picked * make(weights), 0.0)
+    return losses.sum() / float(weights.sum()) if reduction == "mean" else reduced("nll_loss", losses, reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """target (log target - input) for log-probabilities `input`; "batchmean" is the divergence of the definition."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn("kl_div: 'mean' divides by all entries; 'batchmean' is the mathematical definition", stacklevel=2)
+    if log_target:
+        losses = exp(target) * (target - input)
+    else:
+        there = target > 0
+        losses = where(there, target * (log(where(there, target, 1.0)) - input), 0.0)
+    if reduction == "batchmean":
+        return losses.sum() / float(input.array.shape[0] if input.ndim else 1)
+    return reduced("kl_div", losses, reduction)
+
+
+# --- probabilities of yes and no --------------------------------------------------------------------------------------
+
+
+def _log_or_minus_100(p: Tensor) -> Tensor:
+    """log p, at least -100 as in PyTorch; at p = 0 the gradient is large but finite."""
+    there = p > math.exp(-100.0)
+    return where(there, log(where(there, p, 1.0)), p * 1e12 - 100.0)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are cut at -100."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _need_same_shape("binary_cross_entropy", input, target)
+    if input.array.size and not (input.array.min() >= 0 and input.array.max() <= 1):
+        raise RuntimeError(
+            "binary_cross_entropy: input must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
+        )
+    losses = -(target * _log_or_minus_100(input) + (1.0 - target) * _log_or_minus_100(1.0 - input))
+    return reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """binary_cross_entropy(sigmoid(input), target) without overflow: (1 - t) x + softplus(-x)."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _need_same_shape("binary_cross_entropy_with_logits", input, target)
+    soft = softplus(-input)
+    losses = (1.0 - target) * input + (soft if pos_weight is None else soft * ((pos_weight - 1.0) * target + 1.0))
+    return reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The mean of (input - target)^2; with weight, the weighted mean."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _same_shape("mse_loss", input, target)
+    difference = input - target
+    return _weighted("mse_loss", difference * difference, weight, reduction)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The mean of |input - target|; with weight, the weighted mean."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _same_shape("l1_loss", input, target)
+    return _weighted("l1_loss", abs_(input - target), weight, reduction)
+
+
+def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    if weight is None:
+        return reduced(name, losses, reduction)
+    total = losses * weight
+    return total.sum() / weight.expand_as(losses).sum() if reduction == "mean" else reduced(name, total, reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """d^2 / (2 beta) where d = |input - target| is below beta, d - beta / 2 elsewhere (Girshick, 2015)."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _same_shape("smooth_l1_loss", input, target)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    d = abs_(input - target)
+    return reduced(
+        "smooth_l1_loss", d if beta == 0 else where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction
+    )
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d^2 / 2 where d = |input - target| is below delta, delta (d - delta / 2) elsewhere (Huber, 1964)."""
+    _same_shape("huber_loss", input, target)
+    if delta <= 0:
+        raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
+    d = abs_(input - target)
+    return reduced("huber_loss", where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(log var + (input - target)^2 / var) / 2: how unlikely the target is under a normal distribution."""
+    variance: Tensor = make(np.full(input.array.shape, var, input.dtype)) if isinstance(var, (int, float)) else var
+    if variance.array.ndim and variance.array.ndim < input.ndim:
+        variance = variance.unsqueeze(-1)
+    if variance.array.size and variance.array.min() < 0:
+        raise ValueError("gaussian_nll_loss: var must not be negative")
+    safe = variance + make(np.maximum(variance.array, variance.dtype.type(eps)) - variance.array)
+    losses = (log(safe) + (input - target) ** 2 / safe) * 0.5
+    return reduced("gaussian_nll_loss", losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
+
+
+# --- pairs and triplets -----------------------------------------------------------------------------------------------
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    cosine = cosine_similarity(input1, input2, dim=-1)
+    losses = where(target == 1, 1.0 - cosine, maximum(cosine - margin, 0.0))
+    return reduced("cosine_embedding_loss", losses, reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin - target (input1 - input2)), with target 1 or -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = ops.elementwise.relu(-target * (input1 - input2) + margin)
+    return reduced("margin_ranking_loss", losses, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, |anchor - positive| - |anchor - negative| + margin) (Schroff et al., 2015)."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced("triplet_margin_loss", ops.elementwise.relu(near - far + margin), reduction)

@@ -1,0 +1,140 @@
+"""Normalisation layers. They differ in what is averaged over: the last axes, groups of channels, or the batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.creation import ones, zeros
+from tinygrad_tf.engine import make
+from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn.module import Module
+from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.tensor import Tensor
+
+
+class LayerNorm(Module):
+    """Normalise the last axes to mean 0 and variance 1, then scale and shift (Ba et al., 2016)."""
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...] | list[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
+        self.bias = Parameter(zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class RMSNorm(Module):
+    """Divide the last axes by their root mean square, then scale (Zhang and Sennrich, 2019)."""
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...] | list[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ):
+        super().__init__()
+        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalise groups of channels (axis 1), each with all further axes, then scale and shift (Wu and He, 2018)."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"GroupNorm: num_channels {num_channels} do not split into num_groups {num_groups}")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight = Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None
+        self.bias = Parameter(zeros(num_channels, dtype=dtype)) if affine and bias else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class BatchNorm1d(Module):
+    """Normalise each channel over the batch, x (N, C) or (N, C, L), then scale and shift (Ioffe and Szegedy, 2015).
+
+    In training, running_mean and running_var move towards the batch's by `momentum` (None: they are the mean of all
+    batches); in evaluation they are used instead of the batch's.
+    """
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.weight = Parameter(ones(num_features, dtype=dtype, device=device)) if affine else None
+        self.bias = Parameter(zeros(num_features, dtype=dtype)) if affine and bias else None
+        track = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if track else None)
+        self.register_buffer("running_var", ones(num_features, dtype=dtype) if track else None)
+        self.register_buffer("num_batches_tracked", make(np.zeros((), np.int64)) if track else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (2, 3) or input.shape[1] != self.num_features:
+            wanted = f"(N, {self.num_features}) or (N, {self.num_features}, L)"
+            raise ValueError(f"BatchNorm1d: input must be {wanted}, got {tuple(input.shape)}")
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.array += 1
+            momentum = 1.0 / int(self.num_batches_tracked.array) if self.momentum is None else momentum
+        own = self.training or self.running_mean is None
+        mean, var = (self.running_mean, self.running_var) if self.training or not own else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, own, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        settings = f"momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
+        return f"{self.num_features}, eps={self.eps}, {settings}"
