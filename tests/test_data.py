@@ -175,7 +175,9 @@ def test_validation_batches_meet_every_target_once(length):
 
 
 def test_some_validation_batches_are_spread_evenly():
-    batches = list(validation_batches(np.arange(1001), 2, 10, most=3))
+    batches = list(validation_batches(np.arange(1001), 2, 10, windows=7))
     starts = np.concatenate([x[:, 0] for x, _ in batches])
-    assert len(batches) == 3 and len(set(starts)) == 6 and starts[0] == 0 and starts[-1] == 990
-    assert len(list(validation_batches(np.arange(41), 3, 4, most=100))) == 4  # fewer than asked for: all of them
+    assert (
+        [len(x) for x, _ in batches] == [2, 2, 2, 1] and len(set(starts)) == 7 and starts[0] == 0 and starts[-1] == 990
+    )
+    assert len(list(validation_batches(np.arange(41), 3, 4, windows=100))) == 4  # fewer than asked for: all of them

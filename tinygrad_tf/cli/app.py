@@ -112,7 +112,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _fail(name, str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail(name, "stopped; nothing had been trained yet" if "train" in name else "stopped", INTERRUPTED)
+        return _fail(name, "stopped", INTERRUPTED)  # training, once it has begun, ends in its own way
     except MemoryError as error:
         return _fail(name, f"not enough memory for a model of this size ({error})", 2)
     except BrokenPipeError:  # the reader, head for example, has seen enough

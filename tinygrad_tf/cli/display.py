@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections import deque
-from typing import Any
 
 from tinygrad_tf.training.trainer import Record
 
@@ -93,8 +92,10 @@ class LiveDisplay(PlainDisplay):
         return f"loss {self.losses.recent():.3f}{validation} {speed} {duration(left)} left{curve}"
 
     def sample(self, step: int, text: str) -> None:
-        self.console.print(f"[dim]step {step}:[/dim]", end=" ")
-        self.console.print(one_line(text), markup=False, style="italic", soft_wrap=True)
+        from rich.text import Text
+
+        line = Text.assemble((f"step {step}: ", "dim"), (one_line(text), "italic"))
+        self.console.print(line, soft_wrap=True)
 
     def stop(self) -> None:
         if self.progress.live.is_started:
@@ -176,8 +177,3 @@ def one_line(text: str) -> str:
 
 def _validation(record: Record) -> str:
     return "" if record.validation_loss is None else f"  validation {record.validation_loss:.4f}"
-
-
-def describe(label: str, text: Any) -> str:
-    """One line of the description that comes before training."""
-    return f"{label:<11}{text}"

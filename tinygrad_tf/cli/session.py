@@ -13,80 +13,80 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.cli.display import PlainDisplay, duration
+from tinygrad_tf.cli.plan import tell
 from tinygrad_tf.cli.sample import characters, default_prompt
 from tinygrad_tf.training.checkpoint import Run
-from tinygrad_tf.training.trainer import Trainer, TrainingError
+from tinygrad_tf.training.trainer import Record, Trainer, TrainingError
 from tinygrad_tf.utils.data import CharTokenizer
 
 SECONDS_BETWEEN_SAMPLES = 15.0
 
 
 def go(run: Run, trainer: Trainer, display: PlainDisplay) -> int:
-    """Train, and end well: finished, stopped by a signal, or at a loss that is not finite."""
-    last_sample = time.monotonic()
-    display.start(trainer.step, trainer.config.steps)
-    final = None
+    """Train, and end well: finished, stopped by a signal, or broken off; gives the exit code."""
     try:
         with Interrupts() as interrupts:
-            for record in run.follow(trainer):
-                display.show(record)
-                final = record.full_validation_loss
-                now = time.monotonic()
-                if record.validation_loss is not None and now - last_sample > SECONDS_BETWEEN_SAMPLES and final is None:
-                    display.sample(record.step, sample_text(trainer, run.tokenizer, 80))
-                    last_sample = now
-                if interrupts.received and final is None:
-                    break
+            display.start(trainer.step, trainer.config.steps)
+            final = _follow(run, trainer, display, interrupts)
             display.stop()
-            if trainer.step < trainer.config.steps:
-                return _stopped(run, trainer, display, interrupts)
+            interrupts.saving = True
+            run.save(trainer)
+            _picture(run, display)
+        return _finished(run, trainer, display, final) if final else _stopped(run, trainer, display, interrupts)
     except TrainingError as error:
         display.stop()
         _picture(run, display)
-        return _failed(run, f"{error}.")
+        return _broken_off(run, f"{error}.", 1)
+    except BrokenPipeError:  # nobody reads what is shown
+        run.save(trainer)
+        return _broken_off(run, "standard output was closed.", 1)
     except OSError as error:
         display.stop()
-        return _failed(run, f"cannot save: {error.strerror or error}.")
+        return _broken_off(run, f"cannot save: {error.strerror or error}.", 1)
     except KeyboardInterrupt:
         display.stop()
-        return _failed(run, "stopped at once.", 130)
+        return _broken_off(run, "stopped at once.", 130)
     finally:
         display.stop()
-    return _finished(run, trainer, display, final)
+
+
+def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> Record | None:
+    """Show the steps; gives the last one, or None after a signal."""
+    last_sample = time.monotonic()
+    for record in run.follow(trainer):
+        display.show(record)
+        if record.step == trainer.config.steps:
+            return record
+        if interrupts.received:
+            return None
+        if record.validation_loss is not None and time.monotonic() - last_sample > SECONDS_BETWEEN_SAMPLES:
+            display.sample(record.step, sample_text(trainer, run.tokenizer, 80))
+            last_sample = time.monotonic()
+    return None
+
+
+def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record) -> int:
+    display.message(f"\n{sample_text(trainer, run.tokenizer, 300).strip()}\n")
+    tell(display, "done", f"{trainer.step:,} steps in {duration(trainer.seconds)}")
+    tell(display, "loss", f"{record.full_validation_loss:.4f} over the whole validation split")
+    if trainer.best_step != trainer.step:
+        tell(display, "note", f"the validation loss was lowest at step {trainer.best_step:,}; sample that with --best")
+    tell(display, "results", f"{run.folder}: model, metrics.jsonl, loss.png")
+    tell(display, "more text", f"{_program()} sample {shlex.quote(str(run.folder))}")
+    return 0
 
 
 def _stopped(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> int:
-    interrupts.saving = True
-    run.save(trainer)
-    _picture(run, display)
-    display.message(
-        f"stopped after step {trainer.step:,} of {trainer.config.steps:,}, saved; go on with: {_again(run)}"
-    )
+    display.message(f"stopped after step {trainer.step:,} of {trainer.config.steps:,}, and saved")
+    tell(display, "go on with", _again(run))
     return 128 + (interrupts.received or signal.SIGINT)
 
 
-def _failed(run: Run, what: str, code: int = 1) -> int:
+def _broken_off(run: Run, what: str, code: int) -> int:
     step, _ = run.weights()
-    print(
-        f"tinygrad-tf train: {what} The checkpoint of step {step} is kept; go on with: {_again(run)}", file=sys.stderr
-    )
+    kept = f"The checkpoint of step {step} is kept; go on with: {_again(run)}"
+    print(f"tinygrad-tf train: {what} {kept}", file=sys.stderr, flush=True)
     return code
-
-
-def _finished(run: Run, trainer: Trainer, display: PlainDisplay, final: float | None) -> int:
-    _picture(run, display)
-    if final is not None:
-        display.message(f"validation loss over the whole split: {final:.4f}")
-    if trainer.best_step not in (0, trainer.step):
-        display.message(f"the best was at step {trainer.best_step:,}; sample it with --best")
-    display.message("")
-    display.message(sample_text(trainer, run.tokenizer, 300).strip("\n"))
-    display.message("")
-    display.message(
-        f"done: {trainer.step:,} steps in {duration(trainer.seconds)}; {run.folder} holds the model and loss.png"
-    )
-    display.message(f"more text: {_program()} sample {shlex.quote(str(run.folder))}")
-    return 0
 
 
 def sample_text(trainer: Trainer, tokenizer: CharTokenizer, length: int) -> str:
@@ -135,5 +135,5 @@ class Interrupts:
         if self.received is not None and not self.saving:
             raise KeyboardInterrupt
         self.received = number
-        word = "saving" if self.saving else "finishing this step, then saving; once more stops at once"
-        os.write(2, f"\n{word}\n".encode())
+        what = "saving" if self.saving else "finishing this step, then saving; once more stops at once"
+        os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own

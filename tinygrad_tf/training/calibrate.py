@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 import time
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygrad_tf.training.config import TrainConfig
-from tinygrad_tf.training.trainer import Trainer
+from tinygrad_tf.training.trainer import Trainer, evaluation_rows
 
 PATIENCE = 0.5  # seconds that the timed steps may take together
 MOST_STEPS = 8
@@ -35,7 +34,7 @@ class Calibration:
     """Measured seconds."""
 
     step: float  # one training step
-    evaluation: float  # one validation batch
+    evaluation: float  # one validation window
 
 
 def calibrate(trainer: Trainer, patience: float = PATIENCE) -> Calibration:
@@ -53,8 +52,9 @@ def calibrate(trainer: Trainer, patience: float = PATIENCE) -> Calibration:
             steps.append(_seconds(lambda: trainer.update(trainer.step + 1, rate=0.0)))
     finally:
         trainer.load_state(before)
-    trainer.evaluate(1)
-    return Calibration(statistics.median(steps), _seconds(lambda: trainer.evaluate(1)))
+    rows = evaluation_rows(trainer.config)
+    trainer.evaluate(rows)
+    return Calibration(statistics.median(steps), _seconds(lambda: trainer.evaluate(rows)) / rows)
 
 
 def expected_seconds(trainer: Trainer, measured: Calibration, steps: int | None = None) -> float:
@@ -62,8 +62,10 @@ def expected_seconds(trainer: Trainer, measured: Calibration, steps: int | None 
     c = trainer.config
     left = c.steps - trainer.step if steps is None else steps
     evaluations = left // c.eval_interval + 1
-    each = measured.evaluation * _batches(trainer, c.eval_batches) + SAVE_SECONDS
-    return left * measured.step + evaluations * each + measured.evaluation * _batches(trainer, 0) + FIXED_SECONDS
+    whole = len(trainer.validation_tokens) / c.context * measured.evaluation
+    some = c.eval_batches * c.batch * measured.evaluation
+    each = (min(some, whole) if some else whole) + SAVE_SECONDS
+    return left * measured.step + evaluations * each + whole + FIXED_SECONDS
 
 
 def steps_for(trainer: Trainer, measured: Calibration, seconds: float) -> int:
@@ -87,13 +89,6 @@ def work(config: TrainConfig) -> float:
     """Multiplications of one step, up to a factor: 12 C^2 in the matrices of a layer, 2 T C in its attention."""
     each = config.layers * (12 * config.channels**2 + 2 * config.context * config.channels)
     return float(config.tokens_per_step * each)
-
-
-def _batches(trainer: Trainer, most: int) -> float:
-    """How many validation batches there are, in units of a full one."""
-    c = trainer.config
-    whole = (len(trainer.validation_tokens) - 1) / c.tokens_per_step
-    return min(most, math.ceil(whole)) if most else whole
 
 
 def _seconds(action: Callable[[], object]) -> float:

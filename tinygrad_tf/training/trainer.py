@@ -112,7 +112,8 @@ class Trainer:
 
     def update(self, step: int, rate: float) -> tuple[float, float]:
         """Update the weights at that learning rate; gives loss and norm. A TrainingError leaves them as they were."""
-        loss, norm = self._gradients(step)
+        with np.errstate(all="ignore"):  # what is not finite is found and told in one place
+            loss, norm = self._gradients(step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
@@ -124,13 +125,14 @@ class Trainer:
         c = self.config
         return warmup_cosine(step - 1, peak=c.learning_rate, floor=c.floor, warmup=c.warmup, total=c.decay)
 
-    def evaluate(self, batches: int = 0) -> float:
-        """The mean loss per character over that many validation batches; 0: over the whole split."""
-        total, count = 0.0, 0
+    def evaluate(self, windows: int = 0) -> float:
+        """The mean loss per character over that many validation windows; 0: over the whole split."""
+        c, total, count = self.config, 0.0, 0
+        rows = evaluation_rows(c)
         with no_grad(), evaluating(self.model):
-            for windows in validation_batches(self.validation_tokens, self.config.batch, self.config.context, batches):
-                targets = windows[1].size
-                total += self.loss(windows).item() * targets
+            for batch in validation_batches(self.validation_tokens, rows, c.context, windows):
+                targets = batch[1].size
+                total += self.loss(batch).item() * targets
                 count += targets
         return total / count
 
@@ -158,7 +160,7 @@ class Trainer:
         last = step == self.config.steps
         if not last and step % self.config.eval_interval:
             return None, None
-        validation = self.evaluate(self.config.eval_batches)
+        validation = self.evaluate(self.config.eval_batches * self.config.batch)
         if not math.isfinite(validation):
             raise TrainingError(f"step {step}: the validation loss is {validation}{self._first_not_finite()}; {ADVICE}")
         if validation < self.best_validation_loss:
@@ -167,7 +169,11 @@ class Trainer:
 
     def _first_not_finite(self) -> str:
         culprit = _not_finite(self.model.named_parameters())
-        return f" because the parameter {culprit} is not finite" if culprit else " though every parameter is finite"
+        if culprit:
+            return f" because the parameter {culprit} is not finite"
+        largest = {name: float(np.abs(p.array).max(initial=0.0)) for name, p in self.model.named_parameters()}
+        name = max(largest, key=largest.__getitem__)
+        return f"; all parameters are finite, but {name} has grown to {largest[name]:.3g}"
 
     # --- stopping and going on ------------------------------------------------------------------------------------
 
@@ -177,10 +183,11 @@ class Trainer:
         if culprit:
             raise TrainingError(f"after step {self.step}: the parameter {culprit} is not finite; {ADVICE}")
         weights = {name: np.array(tensor.array, order="C") for name, tensor in self.model.state_dict().items()}
+        state = self.optimizer.state_dict()["state"]
         moments = {
             f"{name}.{key}": np.array(value.array, order="C")
             for name, number in self._numbers().items()
-            for key, value in self.optimizer.state_dict()["state"].get(number, {}).items()
+            for key, value in state.get(number, {}).items()
         }
         return TrainerState(weights, moments, self._progress())
 
@@ -223,6 +230,11 @@ def build_model(config: TrainConfig, vocabulary_size: int) -> GPT:
     """The GPT that a configuration describes."""
     c = config
     return GPT(GPTConfig(vocabulary_size, c.context, c.layers, c.heads, c.channels, c.dropout, c.bias))
+
+
+def evaluation_rows(config: TrainConfig) -> int:
+    """Windows in one forward pass of an evaluation: without gradients to keep, more than in training."""
+    return max(config.batch, 2048 // config.context)
 
 
 def parameter_groups(model: Module, weight_decay: float) -> list[dict[str, Any]]:

@@ -83,16 +83,16 @@ def random_windows(tokens: Tokens, batch: int, context: int, generator: np.rando
     return _windows(tokens, starts, context)
 
 
-def validation_batches(tokens: Tokens, batch: int, context: int, most: int = 0) -> Iterator[Windows]:
+def validation_batches(tokens: Tokens, batch: int, context: int, windows: int = 0) -> Iterator[Windows]:
     """Windows side by side over the whole split, `batch` at a time, so that every target is met exactly once.
 
     The last full batch may have fewer rows, and what is left at the end comes as one shorter row, shape (1, rest). With
-    `most` > 0 only that many full batches come, spread evenly over the split.
+    `windows` > 0 only that many windows come, spread evenly over the split.
     """
     starts = np.arange(0, len(tokens) - context, context)
-    whole = not 0 < most * batch < len(starts)
+    whole = not 0 < windows < len(starts)
     if not whole:
-        starts = starts[np.linspace(0, len(starts) - 1, most * batch).astype(np.int64)]
+        starts = starts[np.linspace(0, len(starts) - 1, windows).astype(np.int64)]
     for first in range(0, len(starts), batch):
         yield _windows(tokens, starts[first : first + batch], context)
     rest = len(tokens) - 1 - len(starts) * context

@@ -1,0 +1,352 @@
+"""The command line: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinygrad_tf.cli import main
+from tinygrad_tf.cli.display import Clock, Curve, LiveDisplay, PlainDisplay, duration, one_line
+from tinygrad_tf.training import Record, TrainConfig
+from tinygrad_tf.training.config import flag
+
+TEXT = "the cat sat on the mat.\n" * 30
+SIZE = ["--layers", "1", "--heads", "1", "--channels", "8", "--context", "8", "--batch", "2", "--eval-batches", "2"]
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    """A small text in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text(TEXT)
+    return "text.txt"
+
+
+def train(*words):
+    return main(["train", *words, *SIZE])
+
+
+@pytest.fixture
+def run(text, capsys):
+    """A finished run of 4 steps."""
+    assert train(text, "--out", "run", "--steps", "4", "--eval-interval", "2", "--seed", "3") == 0
+    return Path("run")
+
+
+def records(run):
+    return [json.loads(line) for line in Path(run, "metrics.jsonl").read_text().splitlines()]
+
+
+def refused(capsys, *words, code=2):
+    """The one line that says why."""
+    capsys.readouterr()
+    assert main(list(words)) == code
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1 and err.startswith("tinygrad-tf"), err
+    assert "Traceback" not in err and not out.startswith("step")
+    return err
+
+
+# --- training ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_from_start_to_end(run, capsys):
+    out = capsys.readouterr().out
+    assert "text.txt: 720 characters, 12 different ones; 648 to train on, 72 for validation" in out
+    assert "1 layers, 1 heads, 8 channels, context 8: " in out and "4 steps of 2 x 8 characters" in out
+    assert "ms a step: about 0:0" in out and "done at" in out
+    assert out.index("run folder run") < out.index("step 1/4") < out.index("step 2/4  loss") < out.index("step 4/4")
+    assert "validation" in out and "tokens/s" in out and "over the whole validation split" in out
+    assert "\x1b" not in out and "\r" not in out
+    files = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
+    assert {"config.json", "tokenizer.json", "tokens.npy", "metrics.jsonl", "checkpoint.json", "loss.png"} <= files
+    assert "checkpoints/step-00000004/weights.safetensors" in files
+    assert [r["step"] for r in records("run")] == [1, 2, 3, 4] and "full_validation_loss" in records("run")[-1]
+    config = json.loads((run / "config.json").read_text())
+    assert config["format"] == 1 and config["config"]["seed"] == 3 and config["config"]["channels"] == 8
+    assert (run / "loss.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_default_text_and_folder(text, capsys):
+    assert train("--steps", "1") == 0
+    out = capsys.readouterr().out
+    assert "Python's standard library" in out and "files): 2,9" in out
+    assert len(list(Path("runs").iterdir())) == 1
+
+
+def test_dry_run_does_everything_and_keeps_nothing(text, capsys):
+    assert main(["train", text, "--dry-run", "--out", "run"]) == 0
+    out = capsys.readouterr().out
+    for part in ("4 layers, 4 heads, 128 channels", "one training step", "checkpoint", "sample", "loss curve"):
+        assert part in out
+    assert os.listdir() == ["text.txt"]
+
+
+def test_minutes_choose_the_steps(text, capsys):
+    assert train(text, "--minutes", "0.0001", "--out", "run") == 0
+    assert json.loads(Path("run/config.json").read_text())["config"]["steps"] == 1
+    assert refused(capsys, "train", text, "--minutes", "1", "--steps", "3") and not Path("runs").exists()
+    assert "--minutes must be above 0" in refused(capsys, "train", text, "--minutes", "0")
+    assert "--minutes must be at least 0" in refused(capsys, "train", text, "--minutes", "nan")
+
+
+def test_resume_tells_what_changes(run, capsys):
+    assert main(["train", "--resume", "run", "--steps", "6", "--learning-rate", "2e-3", "--layers", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "steps 4 -> 6" in out and "learning rate 0.001 -> 0.002" in out and "layers 1" not in out.split("changed")[1]
+    assert [r["step"] for r in records("run")] == [1, 2, 3, 4, 5, 6]
+    assert json.loads((run / "config.json").read_text())["config"]["steps"] == 6
+    assert main(["train", "--resume", "run"]) == 0
+    assert "all 6 steps are done" in capsys.readouterr().out
+    assert main(["train", "text.txt", "--resume", "run", "--steps", "7"]) == 0  # the same text may be named
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--layers", "3"], "--layers 3 contradicts run, which was begun with 1"),
+        (["--seed", "4"], "--seed 4 contradicts run, which was begun with 3"),
+        (["--bias"], "--bias True contradicts run, which was begun with False"),
+        (["--steps", "3"], "--steps 3: run has done 4 steps already"),
+        (["--out", "other"], "--resume and --out cannot be combined"),
+        (["--dry-run"], "--resume and --dry-run cannot be combined"),
+        (["other.txt"], "other.txt: is not the text that run was begun with, text.txt"),
+    ],
+)
+def test_resume_refuses_what_contradicts(run, capsys, words, message):
+    Path("other.txt").write_text(TEXT.replace("sat", "ate"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    assert message in refused(capsys, "train", "--resume", "run", *words)
+    assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+
+def test_a_signal_stops_after_the_step_and_resume_goes_on(text, capsys, monkeypatch):
+    steps = ["--steps", "6", "--eval-interval", "4"]
+    assert train(text, "--out", "whole", *steps) == 0
+    show = PlainDisplay.show
+
+    def interrupted(self, record):
+        show(self, record)
+        if record.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainDisplay, "show", interrupted)
+        capsys.readouterr()
+        assert train(text, "--out", "run", *steps) == 130
+    out, err = capsys.readouterr()
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert "stopped after step 3 of 6, and saved" in out and "train --resume run" in out and "Traceback" not in err
+    assert Path("run/loss.png").exists()
+    assert main(["train", "--resume", "run"]) == 0
+    losses = [[r["loss"] for r in records(name)] for name in ("whole", "run")]
+    assert losses[0] == losses[1] and len(losses[0]) == 6
+
+
+def test_a_second_signal_stops_at_once(text, capsys, monkeypatch):
+    show = PlainDisplay.show
+
+    def impatient(self, record):
+        show(self, record)
+        if record.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(PlainDisplay, "show", impatient)
+    assert train(text, "--out", "run", "--steps", "6", "--eval-interval", "2") == 130
+    assert "The checkpoint of step 2 is kept; go on with:" in capsys.readouterr().err
+
+
+def test_a_diverging_run_stops_and_keeps_its_checkpoint(text, capsys):
+    err = refused(capsys, "train", text, *SIZE, "--learning-rate", "1e38", "--out", "run", code=1)
+    assert "step " in err and " parameter" in err and "nan" in err and "The checkpoint of step" in err
+    assert main(["train", "--resume", "run", "--learning-rate", "1e-3", "--steps", "12"]) == 0
+
+
+def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
+    from tinygrad_tf.training import checkpoint
+
+    write, count = checkpoint.write_json, []
+
+    def full(path, value):
+        count.append(path.name)
+        if count.count("checkpoint.json") > 1:
+            raise OSError(28, "No space left on device")
+        write(path, value)
+
+    monkeypatch.setattr(checkpoint, "write_json", full)
+    err = refused(capsys, "train", text, *SIZE, "--steps", "4", "--eval-interval", "2", "--out", "run", code=1)
+    assert "cannot save: No space left on device. The checkpoint of step 0 is kept" in err
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("train --dropuot 0.1", "there is no option --dropuot; did you mean --dropout?"),
+        ("train --dropuot=0.1", "there is no option --dropuot; did you mean --dropout?"),
+        ("train --learning_rate 1", "did you mean --learning-rate?"),
+        ("train --n_layer=2", "there is no option --n_layer; its name here is --layers"),
+        ("train --block_size 8", "its name here is --context"),
+        ("train --xyzzy", "there is no option --xyzzy; --help lists them"),
+        ("trian", "there is no command 'trian'; did you mean train?"),
+        ("--resume run", "there is no option --resume"),
+        ("train --layers 2.5", "--layers must be a whole number, got '2.5'"),
+        ("train --layers two", "--layers must be a whole number, got 'two'"),
+        ("train --steps inf", "--steps must be a whole number, got 'inf'"),
+        ("train --dropout high", "--dropout must be a number, got 'high'"),
+        ("train --dropout 1.5", "--dropout must be at most 1, got 1.5"),
+        ("train --channels 30", "--channels 30 cannot be divided among --heads 4"),
+        ("train --steps", "--steps"),
+        ("train --bias=3", "--bias"),
+        ("train none.txt", "none.txt: no such file"),
+        ("train .", ".: is a directory"),
+        ("train empty.txt", "empty.txt: is empty"),
+        ("train latin.txt", "latin.txt: is not UTF-8 text: byte 0xe9 at offset 3"),
+        ("train text.txt --context 100", "validation split has 72 characters of 720, needs at least 101"),
+        ("train text.txt --out full", "full: exists and is not empty; choose another --out"),
+        ("train text.txt --out text.txt", "text.txt: is a file; choose another --out"),
+        ("train text.txt --context 8 --out text.txt/run", "text.txt/run: cannot be written"),
+        ("train text.txt --encoding latin-99", "encoding 'latin-99' is not known"),
+        ("train --resume none", "none: no such run folder"),
+        ("train --resume full", "full: is not a run folder"),
+        ("sample none", "none: no such run folder"),
+        ("sample text.txt", "text.txt: is a file, not a run folder"),
+        ("sample", "RUN"),
+        ("sample run --temperature -1", "--temperature must be at least 0, got -1"),
+        ("sample run --temperature nan", "--temperature must be at least 0, got nan"),
+        ("sample run --top-k 0", "--top-k must be at least 1, got 0"),
+        ("sample run --length 0", "--length must be at least 1, got 0"),
+        ("sample run --seed x", "--seed must be a whole number, got 'x'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(text, capsys, words, message):
+    Path("empty.txt").touch()
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    Path("full").mkdir()
+    Path("full/precious.txt").write_text("x")
+    before = sorted(str(path) for path in Path(".").rglob("*"))
+    assert message in refused(capsys, *words.split())
+    assert sorted(str(path) for path in Path(".").rglob("*")) == before
+
+
+def test_numbers_may_be_written_in_any_way(text, capsys):
+    assert main(["train", text, "--dry-run", "--dropout=0", "--steps", "1e3", "--batch", "1_2", "--no-bias"]) == 0
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def sampled(capsys, *words):
+    capsys.readouterr()
+    assert main(["sample", "run", *words]) == 0
+    return capsys.readouterr()
+
+
+def test_sample(run, capsys):
+    first = sampled(capsys, "--prompt", "the c", "--length", "20", "--seed", "1").out
+    assert first.startswith("the c") and len(first.rstrip("\n")) in (24, 25) and first.endswith("\n")
+    assert first == sampled(capsys, "--prompt", "the c", "--length", "20", "--seed", "1").out
+    assert first != sampled(capsys, "--prompt", "the c", "--length", "20", "--seed", "2").out
+    greedy = {sampled(capsys, "--length", "30", "--temperature", "0", "--seed", str(i)).out for i in range(3)}
+    assert len(greedy) == 1 == len({sampled(capsys, "--length", "30", "--top-k", "1").out, *greedy})
+    assert len(sampled(capsys, "--best", "--length", "9").out) > 5
+
+
+def test_sample_refuses_unknown_characters(run, capsys):
+    err = refused(capsys, "sample", "run", "--prompt", "the dog")
+    assert "--prompt: 'd' (U+0064, at character 5) is not among the 12 characters" in err
+
+
+def test_a_long_prompt_is_cropped_and_told(run, capsys):
+    out, err = sampled(capsys, "--prompt", "the cat sat on the mat", "--length", "4", "--temperature", "0")
+    assert out.startswith("the cat sat on the mat") and "only the last 8 of the prompt's 22 characters" in err
+    assert (
+        out.strip()[22:]
+        == sampled(capsys, "--prompt", " the mat", "--length", "4", "--temperature", "0").out.strip("\n")[8:]
+    )
+
+
+def test_weights_of_another_size_are_refused(run, capsys):
+    config = json.loads((run / "config.json").read_text())
+    config["config"]["channels"] = 16
+    (run / "config.json").write_text(json.dumps(config))
+    assert "do not fit" in refused(capsys, "sample", "run")
+    assert "does not fit" in refused(capsys, "train", "--resume", "run", "--steps", "9")
+
+
+# --- the display ------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_an_option_with_help_and_default(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["train", "--help"]) == 0
+    out = capsys.readouterr().out
+    for field in dataclasses.fields(TrainConfig):
+        line = next(line for line in out.splitlines() if flag(field.name) in line)
+        assert field.metadata["help"][:30] in line and "[default: " in line
+    assert "[default: 0.001]" in out and "[default: runs/DATE-TIME]" in out
+    assert main(["--help"]) == 0 and "sample" in capsys.readouterr().out
+    assert main(["--version"]) == 0 and capsys.readouterr().out.startswith("tinygrad_tf ")
+
+
+def test_live_display_fits_a_terminal_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("tinygrad_tf.cli.display.SECONDS_BETWEEN_FRAMES", 0.0)
+    display = LiveDisplay()
+    display.start(0, 2000)
+    for step in range(1, 41):
+        display.show(Record(step, 4.0 - step / 20, 1e-3, 1.0, 45_000.0, float(step), 2.5 if step == 30 else None))
+    display.sample(30, "a [b]line[/b]\nand more")
+    display.stop()
+    out = capsys.readouterr().out
+    assert "loss 2.475" in out and "val 2.500" in out and "45.0k tok/s" in out and "left" in out and "█" in out
+    assert "a [b]line[/b] ⏎ and more" in out and not re.search("\x1b\\[[349]\\d", out)  # no colours
+
+
+def test_plain_display_is_sparing(capsys):
+    display = PlainDisplay()
+    display.start(0, 1000)
+    for step in range(1, 1001):
+        display.show(Record(step, 2.0, 1e-3, 1.0, 1000.0, 1.0, 1.9 if step % 500 == 0 else None))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines] == ["1/1000", "500/1000", "1000/1000"]
+    assert "validation 1.9000" in lines[1] and "validation" not in lines[0]
+
+
+def test_curve_merges_and_scales():
+    curve = Curve(10)
+    for value in range(1000):
+        curve.add(float(value))
+    drawn = curve.drawn()
+    assert len(drawn) <= 10 and drawn[0] == "▁" and drawn[-1] == "█" and list(drawn) == sorted(drawn)
+    flat = Curve(10)
+    flat.add(1.0)
+    assert flat.drawn() == "▁" and flat.recent() == 1.0
+
+
+def test_words():
+    assert [duration(s) for s in (0, 59.6, 75, 3700)] == ["0:00", "1:00", "1:15", "1:01:40"]
+    assert one_line("a\nb\x07\tc 漢\n") == "a ⏎ b\\x07\\tc 漢"
+    assert Clock(0, 10).left(10) == 0
+
+
+def test_as_a_process(tmp_path):
+    """`python -m tinygrad_tf`, and a reader that has seen enough."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "tinygrad_tf", "train", "--context", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1

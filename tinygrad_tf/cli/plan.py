@@ -1,0 +1,113 @@
+"""What is known before the first step: the text, the model, and how long it will take."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tinygrad_tf.cli.display import PlainDisplay, duration
+from tinygrad_tf.training.calibrate import (
+    ENOUGH_STEPS,
+    MARGIN,
+    SIZE,
+    Calibration,
+    calibrate,
+    expected_seconds,
+    sizes_to_try,
+    steps_for,
+)
+from tinygrad_tf.training.config import TrainConfig
+from tinygrad_tf.training.trainer import Trainer
+from tinygrad_tf.utils.data import CharTokenizer, split_tokens
+from tinygrad_tf.utils.data.tokens import Tokens
+from tinygrad_tf.utils.errors import InputError
+
+STARTED = time.monotonic()
+
+
+@dataclass(frozen=True)
+class Data:
+    """A text as tokens."""
+
+    tokens: Tokens
+    tokenizer: CharTokenizer
+    text: dict[str, Any]  # source, files, characters
+
+
+def tell(display: PlainDisplay, label: str, text: Any) -> None:
+    """One line of the description."""
+    display.message(f"{label:<11}{text}")
+
+
+def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
+    train, validation = split_tokens(data.tokens, config.context, config.validation_fraction)
+    files = int(data.text.get("files", 1))
+    source = f"{data.text.get('source')} ({files} files)" if files > 1 else str(data.text.get("source"))
+    size = f"{len(data.tokens):,} characters, {len(data.tokenizer)} different ones"
+    tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")
+
+
+def tell_model(display: PlainDisplay, config: TrainConfig, model: Any) -> None:
+    count = sum(p.numel() for p in model.parameters())
+    sizes = f"{config.layers} layers, {config.heads} heads, {config.channels} channels, context {config.context}"
+    tell(display, "model", f"{sizes}: {count:,} parameters")
+
+
+def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) -> None:
+    """Steps, characters, and when it will be done."""
+    c, left = trainer.config, trainer.config.steps - trainer.step
+    tokens = left * c.tokens_per_step
+    share = tokens / len(trainer.train_tokens)
+    tell(display, "training", f"{left:,} steps of {c.batch} x {c.context} characters: {share:.2g} times the text")
+    if trainer.step < c.decay <= c.warmup:
+        tell(display, "note", f"the learning rate rises for {c.warmup} steps, and the run has only {c.steps}")
+    seconds = expected_seconds(trainer, measured)
+    finish = datetime.datetime.now() + datetime.timedelta(seconds=min(seconds, 1e9))
+    day = "" if finish.date() == datetime.date.today() else f"{finish:%Y-%m-%d} "
+    pace = f"{measured.step * 1000:.3g} ms a step"
+    tell(display, "time", f"{pace}: about {duration(seconds)}, done at {day}{finish:%H:%M:%S}")
+
+
+@contextmanager
+def compiling(display: PlainDisplay) -> Iterator[None]:
+    """Say that kernels are being compiled, if they are, and afterwards how long it took."""
+    from tinygrad_tf.kernels import _compile
+
+    notice = "compiling the kernels for this processor: once, about a minute; later starts are quick"
+    _compile.on_compile(lambda: display.message(notice))
+    before = _compile.compile_seconds()
+    yield
+    seconds = _compile.compile_seconds() - before
+    if seconds > 0:
+        display.message(f"compiled in {seconds:.1f} s")
+
+
+def measured_trainer(config: TrainConfig, data: Data) -> tuple[Trainer, Calibration]:
+    trainer = Trainer(config, data.tokens, len(data.tokenizer))
+    return trainer, calibrate(trainer)
+
+
+def fitting_trainer(config: TrainConfig, data: Data, minutes: float, chosen: set[str]) -> tuple[Trainer, Calibration]:
+    """A trainer with the steps that fit the time; and, if no part of the size was chosen, with a size that does."""
+    trainer, measured = measured_trainer(config, data)
+    if not chosen & set(SIZE):
+        for size in sizes_to_try(seconds_left(minutes), measured, config):
+            try:
+                trainer, measured = measured_trainer(size, data)
+            except InputError:  # the text is too short for such a context
+                continue
+            if steps_for(trainer, measured, seconds_left(minutes)) >= ENOUGH_STEPS:
+                break
+    steps = steps_for(trainer, measured, seconds_left(minutes))
+    trainer.config = dataclasses.replace(trainer.config, steps=steps)
+    return trainer, measured
+
+
+def seconds_left(minutes: float) -> float:
+    """What remains for training; the start, and the compiler, have had their part."""
+    return minutes * 60 * MARGIN - (time.monotonic() - STARTED)
