@@ -16,7 +16,7 @@ ROOT = Path(tinygrad_tf.__file__).parent
 # From the ground up. A file may import from its own floor and from those below.
 FLOORS = [
     ["kernels", "random", "_box_muller", "_sampling"],
-    ["engine"],
+    ["graph", "engine"],
     ["ops"],
     ["printing", "tensor", "creation", "functions"],
     ["autograd", "nn", "optim", "utils", "serialization"],

@@ -1,0 +1,320 @@
+"""What is recorded on the way forward: tensors, the Nodes that made them, and primitive operations.
+
+A Tensor points at the Node that made it. A Node points at the Nodes of its inputs (its edges), never at their arrays;
+what a gradient rule needs of the forward pass is saved by name, and only if that rule will run:
+
+    @primitive(a=lambda g, b: g * b, b=lambda g, a: g * a)     # the gradient of a needs b, and that of b needs a
+    def mul(a, b):
+        return a * b                                           # forward, on plain NumPy arrays
+
+Every rule serves two purposes. In an ordinary backward pass it is run on NumPy arrays. With `create_graph` it is run on
+Tensors, so that it is recorded itself and derivatives of any order come for free.
+
+One clock counts the Nodes recorded and the in-place changes made. A saved array whose memory was written to after its
+Node was recorded is noticed when a rule asks for it. engine.py walks what is recorded here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+clock = itertools.count(1)
+new_object = object.__new__
+
+
+class Mode(threading.local):
+    """What each thread has switched on: recording for gradients, and fused operations by their references."""
+
+    grad = True
+    reference = False
+
+
+mode = Mode()
+
+
+@contextmanager
+def use_reference(on: bool = True) -> Iterator[None]:
+    """Run every fused operation by its plain reference instead of its kernels (to read, step through, compare)."""
+    before, mode.reference = mode.reference, on
+    try:
+        yield
+    finally:
+        mode.reference = before
+
+
+@contextmanager
+def recording(on: bool) -> Iterator[None]:
+    """Record operations for gradients, or not, for a while."""
+    before, mode.grad = mode.grad, on
+    try:
+        yield
+    finally:
+        mode.grad = before
+
+
+class Storage:
+    """The memory behind a tensor and its views: the time at which it was last written to."""
+
+    __slots__ = ("changed",)
+
+    def __init__(self) -> None:
+        self.changed = 0
+
+
+class Node:
+    """One recorded operation, or (without an operation) a leaf.
+
+    edges: the Nodes of the inputs, None where no gradient is wanted. shape and dtype are those of the result.
+    saved: (name, array, storage, edge) of what the rules need; None once it was released.
+    owner: a weak reference to the tensor whose `.grad` is written: a leaf, or one that asked to retain it.
+    """
+
+    __slots__ = ("__weakref__", "age", "dtype", "edges", "hooks", "operation", "options", "owner", "saved", "shape")
+
+    def __init__(self, operation: Any, edges: Sequence[Node | None], options: dict[str, Any], value: np.ndarray):
+        self.operation, self.edges, self.options = operation, edges, options
+        self.shape, self.dtype = value.shape, value.dtype
+        self.saved: list[Saved] | None = None
+        self.hooks: dict[int, Callable[[Any], Any]] | None = None
+        self.owner: weakref.ref[Tensor] | None = None
+        self.age = next(clock)
+
+    @property
+    def name(self) -> str:
+        return self.operation.name if self.operation is not None else "leaf"
+
+
+class Tensor:
+    """The bare tensor: an array, the Node that made it, its gradient. tensor.py gives it operators and methods.
+
+    view_of: None, or the tensor whose memory this one shares, with the operations that lead from there to here.
+    """
+
+    __slots__ = ("__weakref__", "array", "grad", "node", "storage", "view_of")
+    array: np.ndarray
+    node: Node | None
+    grad: Any
+    storage: Storage
+    view_of: View | None
+
+    def __init_subclass__(cls, results: bool = False) -> None:
+        """`class Tensor(engine.Tensor, results=True)` is the class that all operations return."""
+        global tensor_class
+        if results:
+            tensor_class = cls
+
+
+Saved = tuple[str, Any, "Storage | None", "Node | None"]
+View = tuple[Tensor, tuple[tuple[Any, dict[str, Any]], ...]]
+tensor_class: type[Tensor] = Tensor
+
+
+def make(
+    array: np.ndarray, node: Node | None = None, storage: Storage | None = None, view_of: View | None = None
+) -> Any:
+    """A tensor of the user's class around an array, with no checks."""
+    t = new_object(tensor_class)
+    t.array, t.node, t.grad, t.storage, t.view_of = array, node, None, storage or Storage(), view_of
+    return t
+
+
+def leaf(t: Tensor) -> None:
+    """Make `t` a leaf that gathers a gradient."""
+    if t.array.dtype.kind not in "fV":  # V: the bfloat16 of ml_dtypes
+        raise RuntimeError(f"only tensors of floating point dtype can require gradients, got {t.array.dtype}")
+    t.node, t.view_of = Node(None, (), {}, t.array), None
+    t.node.owner = weakref.ref(t)
+
+
+def current_node(t: Tensor) -> Node | None:
+    """The Node of `t`; a view whose base was written to since it was taken is taken again from the base."""
+    if t.view_of is None or (made := t.view_of[0].node) is None:
+        return t.node
+    if made.operation is not None if t.node is None else t.storage.changed > t.node.age:
+        again, operations = t.view_of
+        with recording(True):
+            for operation, options in operations:
+                again = operation(again, **options)
+        assert again.node is not None
+        if t.node is not None:
+            again.node.owner = t.node.owner
+        t.node = again.node
+    return t.node
+
+
+class HookHandle:
+    """Removes the hook that it stands for."""
+
+    def __init__(self, node: Node, key: int):
+        self.node, self.key = node, key
+
+    def remove(self) -> None:
+        (self.node.hooks or {}).pop(self.key, None)
+
+
+def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
+    node = current_node(t)
+    if node is None:
+        raise RuntimeError("register_hook: this tensor does not require a gradient")
+    node.hooks = node.hooks or {}
+    key = next(clock)
+    node.hooks[key] = hook
+    return HookHandle(node, key)
+
+
+def retain_grad(t: Tensor) -> None:
+    """Have the walk write `.grad` of a tensor that is not a leaf, too."""
+    node = current_node(t)
+    if node is None:
+        raise RuntimeError("retain_grad: this tensor does not require a gradient")
+    node.owner = weakref.ref(t)
+
+
+# --- Operations -------------------------------------------------------------------------------------------------------
+
+
+class Operation:
+    """What primitive and fused operations share: unpacking the inputs, running the forward, recording a Node."""
+
+    gives_new_arrays = False  # whether gradients come in arrays that nobody else holds
+    view = False
+
+    def __init__(self, forward: Callable[..., Any]):
+        self.forward = forward
+        self.name = forward.__name__.strip("_")
+        self.__name__, self.__doc__, self.__wrapped__ = self.name, forward.__doc__, forward
+        self.variadic = False
+        self.inputs: list[str] = []
+        for p in inspect.signature(forward).parameters.values():
+            self.variadic |= p.kind is p.VAR_POSITIONAL
+            if p.kind is not p.KEYWORD_ONLY:
+                self.inputs.append(p.name)
+
+    def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
+        """Arrays and Nodes of the inputs, a bit for each input that wants a gradient, and whether any is a Tensor."""
+        arrays: list[Any] = []
+        edges: list[Node | None] = []
+        wanted, boxed = 0, False
+        for x in inputs:
+            if isinstance(x, Tensor):
+                boxed = True
+                node = x.node if x.view_of is None else current_node(x)
+                if node is not None:
+                    wanted |= 1 << len(edges)
+                arrays.append(x.array)
+                edges.append(node)
+            else:
+                arrays.append(x)
+                edges.append(None)
+        return arrays, edges, wanted, boxed
+
+    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        """The gradient of every input, from the gradient of the output."""
+        raise NotImplementedError
+
+    def load(self, node: Node, create_graph: bool, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """What was saved, by name: arrays, or Tensors that still have their graph. Changed memory is an error."""
+        if node.saved is None:
+            raise RuntimeError(
+                f"the graph of {self.name} was released by an earlier backward; pass retain_graph=True to that one"
+            )
+        values = dict(node.options)
+        for name, array, storage, edge in node.saved:
+            if names is not None and name not in names:
+                continue
+            if storage is not None and storage.changed > node.age:
+                raise RuntimeError(
+                    f"{name!r} of shape {array.shape}, needed for the gradient of {self.name}, was changed in place "
+                    "after it was used; use the out-of-place operation, or change a copy (.clone())"
+                )
+            if create_graph and storage is not None:
+                array = make(array, node if name == "result" else edge, storage)
+            values[name] = array
+        return values
+
+
+class Primitive(Operation):
+    """A forward on arrays, and for each differentiable input a rule made of operations.
+
+    A rule takes the output's gradient and, by name, what else it needs: inputs, `result`, options, `shapes` (of all
+    inputs) or, where the number of inputs varies, `position` (which of them).
+    """
+
+    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], view: bool, prepare: Any):
+        super().__init__(forward)
+        self.rules = [rules.get(name) for name in self.inputs]
+        self.needs = [tuple(inspect.signature(r).parameters)[1:] if r else () for r in self.rules]
+        self.view, self.prepare = view, prepare
+        self.plans: dict[int, tuple[list[int], bool, bool]] = {}
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        arrays, edges, wanted, boxed = self.unpack(inputs)
+        if self.prepare is not None:
+            arrays = self.prepare(self.name, arrays)
+        value = self.forward(*arrays, **options)
+        if not boxed:
+            return value
+        if type(value) is not np.ndarray:
+            value = np.asarray(value)
+        storage, view_of = Storage(), None
+        if self.view and np.may_share_memory(value, arrays[0]):
+            storage = inputs[0].storage
+            if mode.grad:
+                base, path = inputs[0].view_of or (inputs[0], ())
+                view_of = base, (*path, (self, options))
+        if not (wanted and mode.grad):
+            return make(value, None, storage, view_of)
+        key = 0 if self.variadic else wanted
+        keep, keep_result, keep_shapes = self.plans.get(key) or self.plan(key)
+        if keep_shapes:
+            options = {**options, "shapes": [np.shape(a) for a in arrays]}
+        node = Node(self, edges, options, value)
+        saved: list[Saved] = []
+        for i in keep:
+            x = inputs[i]
+            if isinstance(x, Tensor):
+                saved.append((self.inputs[i], x.array, x.storage, edges[i]))
+            else:
+                saved.append((self.inputs[i], x, None, None))
+        if keep_result:
+            saved.append(("result", value, storage, None))
+        node.saved = saved
+        return make(value, node, storage, view_of)
+
+    def plan(self, wanted: int) -> tuple[list[int], bool, bool]:
+        """Which inputs to save, whether the result and the shapes, when these inputs want a gradient."""
+        names = {n for i, need in enumerate(self.needs) if self.variadic or wanted >> i & 1 for n in need}
+        self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names, "shapes" in names
+        return self.plans[wanted]
+
+    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        values = self.load(node, create_graph)
+        if self.variadic:
+            rule, needs = self.rules[0], self.needs[0]
+            calls = [(rule, needs, edge) for edge in node.edges]
+        else:
+            calls = list(zip(self.rules, self.needs, node.edges, strict=False))
+        parts: list[Any] = []
+        for rule, needs, edge in calls:
+            if edge is None or rule is None:
+                parts.append(None)
+                continue
+            values["position"] = len(parts)
+            parts.append(rule(g, *[values[n] for n in needs]))
+        return parts
+
+
+def primitive(*, view: bool = False, prepare: Any = None, **rules: Callable[..., Any]) -> Callable[..., Primitive]:
+    """Turn a forward on arrays into a differentiable operation, with one rule for each input that has a gradient.
+
+    view: the result may share memory with the first input. prepare: called with the name and the arrays before forward.
+    """
+    return lambda forward: Primitive(forward, rules, view, prepare)
