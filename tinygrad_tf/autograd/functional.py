@@ -115,7 +115,7 @@ def hvp(func: Func, inputs: Any, v: Any = None, create_graph: bool = False, stri
     """The output, and H v with H the hessian.
 
     >>> import tinygrad_tf as tg
-    >>> hvp(lambda x: (x**3).sum(), tg.tensor([1.0, 2.0]), tg.tensor([1.0, 1.0]))
+    >>> hvp(lambda x: (x * x * x).sum(), tg.tensor([1.0, 2.0]), tg.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
     return _hessian_product("hvp", func, inputs, v, create_graph, strict)
@@ -125,7 +125,7 @@ def vhp(func: Func, inputs: Any, v: Any = None, create_graph: bool = False, stri
     """The output, and v^T H with H the hessian; cheaper than hvp, and equal to it where H is symmetric.
 
     >>> import tinygrad_tf as tg
-    >>> vhp(lambda x: (x**3).sum(), tg.tensor([1.0, 2.0]), tg.tensor([1.0, 1.0]))
+    >>> vhp(lambda x: (x * x * x).sum(), tg.tensor([1.0, 2.0]), tg.tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
     return _hessian_product("vhp", func, inputs, v, create_graph, strict)

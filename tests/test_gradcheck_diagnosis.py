@@ -1,0 +1,275 @@
+"""Every kind of mistake is planted in at least twenty places, and named; right functions are never accused."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinygrad_tf.autograd import check_backward
+
+Plant = tuple[str, str, Any, Any, tuple[Any, ...]]  # kind, place, forward, backward, inputs
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+def softmax(x: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarray:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def layer_norm(x: np.ndarray, axis: Any = -1, eps: float = 1e-5) -> np.ndarray:
+    return (x - x.mean(axis=axis, keepdims=True)) / np.sqrt(x.var(axis=axis, keepdims=True) + eps)
+
+
+def layer_norm_backward(g: np.ndarray, x: np.ndarray, axis: Any = -1, eps: float = 1e-5, mean: bool = True, var: bool = True) -> np.ndarray:
+    y = layer_norm(x, axis, eps)
+    d = g
+    if mean:
+        d = d - g.mean(axis=axis, keepdims=True)
+    if var:
+        d = d - y * (g * y).mean(axis=axis, keepdims=True)
+    return d / np.sqrt(x.var(axis=axis, keepdims=True) + eps)
+
+
+# name: forward, backward (a tuple of gradients), inputs
+HOSTS: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
+    "square": (lambda x: x * x, lambda g, x: (2 * x * g,), (numbers(5),)),
+    "tanh": (np.tanh, lambda g, x: (g * (1 - np.tanh(x) ** 2),), (numbers(2, 3),)),
+    "exp": (np.exp, lambda g, x: (g * np.exp(x),), (numbers(4, 2),)),
+    "sin": (np.sin, lambda g, x: (g * np.cos(x),), (numbers(7),)),
+    "reciprocal": (lambda x: 1 / x, lambda g, x: (-g / x**2,), (numbers(3, 3) + 4,)),
+    "log": (np.log, lambda g, x: (g / x,), (np.abs(numbers(6)) + 0.5,)),
+    "sum": (lambda x: x.sum(), lambda g, x: (np.full_like(x, g),), (numbers(3, 4),)),
+    "mean": (lambda x: x.mean(1), lambda g, x: (np.repeat(g[:, None], 5, 1) / 5,), (numbers(3, 5),)),
+    "matmul": (lambda x, w: x @ w, lambda g, x, w: (g @ w.T, x.T @ g), (numbers(3, 4), numbers(4, 2))),
+    "linear": (
+        lambda x, w, b: x @ w.T + b,
+        lambda g, x, w, b: (g @ w, g.T @ x, g.sum(0)),
+        (numbers(5, 3), numbers(4, 3), numbers(4)),
+    ),
+    "mul": (lambda a, b: a * b, lambda g, a, b: (g * b, g * a), (numbers(3, 4), numbers(3, 4, seed=1))),
+    "softmax": (
+        softmax,
+        lambda g, x: ((lambda y: y * (g - (g * y).sum(-1, keepdims=True)))(softmax(x)),),
+        (numbers(3, 5),),
+    ),
+    "layer_norm": (layer_norm, lambda g, x: (layer_norm_backward(g, x),), (numbers(3, 6),)),
+    "norm": (lambda x: np.sqrt((x * x).sum()), lambda g, x: (g * x / np.sqrt((x * x).sum()),), (numbers(8),)),
+    "mse": (lambda x, y: ((x - y) ** 2).mean(), lambda g, x, y: (g * 2 * (x - y) / 12, -g * 2 * (x - y) / 12), (numbers(4, 3), numbers(4, 3, seed=1))),
+    "outer": (np.outer, lambda g, a, b: (g @ b, a @ g), (numbers(4), numbers(3))),
+    "scores": (
+        lambda q, k: q @ k.T / 2.0,
+        lambda g, q, k: (g @ k / 2.0, g.T @ q / 2.0),
+        (numbers(5, 4), numbers(3, 4)),
+    ),
+    "cumsum": (lambda x: np.cumsum(x, 0), lambda g, x: (np.cumsum(g[::-1], 0)[::-1],), (numbers(6),)),
+}
+
+
+def with_factor(name: str, position: int, factor: float) -> Any:
+    def backward(g: Any, *inputs: Any) -> Any:
+        found = list(HOSTS[name][1](g, *inputs))
+        found[position] = found[position] * factor
+        return tuple(found)
+
+    return backward
+
+
+def factor_plants() -> list[Plant]:
+    places = [
+        ("square", 0, 0.5), ("square", 0, -1), ("tanh", 0, 2), ("exp", 0, -1), ("sin", 0, -1), ("reciprocal", 0, -1),
+        ("log", 0, 1 / 6), ("sum", 0, 1 / 12), ("mean", 0, 5), ("matmul", 0, 1 / 3), ("matmul", 1, 1 / 3), ("linear", 1, 1 / 5),
+        ("linear", 2, 1 / 5), ("mul", 0, 2), ("softmax", 0, -1), ("layer_norm", 0, np.sqrt(6)), ("norm", 0, 2),
+        ("mse", 0, 0.5), ("mse", 1, -1), ("mse", 0, 12), ("outer", 1, -2), ("scores", 0, 2), ("scores", 1, 0.5),
+        ("cumsum", 0, -1), ("matmul", 1, 1.01), ("tanh", 0, -0.5),
+    ]  # fmt: skip
+    return [("a constant factor", f"{n}[{i}] * {c:.3g}", HOSTS[n][0], with_factor(n, i, c), HOSTS[n][2]) for n, i, c in places]
+
+
+def detached_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    for name, (forward, backward, inputs) in HOSTS.items():
+        for i in range(len(inputs)):
+
+            def lost(g: Any, *x: Any, i: int = i, backward: Any = backward) -> Any:
+                found = list(backward(g, *x))
+                found[i] = None if i % 2 == 0 else np.zeros_like(x[i])
+                return tuple(found)
+
+            plants.append(("detached", f"{name}[{i}]", forward, lost, inputs))
+    return plants
+
+
+def transposed_plants() -> list[Plant]:
+    square, other = numbers(3, 3), numbers(3, 3, seed=1)
+    w, x = numbers(4, 2), numbers(3, 4)
+    plants: list[tuple[str, Any, Any, tuple[Any, ...]]] = [
+        ("dX = g @ W", lambda x, w: x @ w, lambda g, x, w: (g @ w, x.T @ g), (square, other)),
+        ("dW = x @ g", lambda x, w: x @ w, lambda g, x, w: (g @ w.T, x @ g), (square, other)),
+        ("dW = g.T @ x", lambda x, w: x @ w, lambda g, x, w: (g @ w.T, g.T @ x), (square, other)),
+        ("dX = (g @ W.T).T", lambda x, w: x @ w, lambda g, x, w: ((g @ w.T).T, x.T @ g), (square, other)),
+        ("linear dW", lambda x, w: x @ w.T, lambda g, x, w: (g @ w, x.T @ g), (square, other)),
+        ("linear dX", lambda x, w: x @ w.T, lambda g, x, w: (g @ w.T, g.T @ x), (square, other)),
+        ("dW of wrong shape", lambda x, w: x @ w, lambda g, x, w: (g @ w.T, g.T @ x), (x, w)),
+        ("dX of wrong shape", lambda x, w: x @ w, lambda g, x, w: ((g @ w.T).T, x.T @ g), (x, w)),
+        ("dX reshaped", lambda x: 3 * x.T, lambda g, x: (3 * g.reshape(3, 4),), (x,)),
+        ("dX reshaped, rest", lambda x: x.T**2, lambda g, x: (2 * x * g.reshape(3, 4),), (x,)),
+        ("elementwise, g.T", lambda x: x * x, lambda g, x: (2 * x * g.T,), (square,)),
+        ("elementwise, all .T", lambda x: x * x, lambda g, x: ((2 * x * g).T,), (square,)),
+        ("transpose forgotten", lambda x: x.T * 2, lambda g, x: (g * 2,), (square,)),
+        ("permute (2, 0, 1)", lambda x: x.transpose(2, 0, 1), lambda g, x: (g.transpose(2, 0, 1),), (numbers(3, 3, 3),)),
+        ("permute 3-d", lambda x: x.transpose(2, 0, 1) ** 2, lambda g, x: ((2 * x * g.transpose(0, 1, 2)),), (numbers(2, 2, 2),)),
+        ("split heads", lambda x: x.reshape(3, 2, 2).transpose(1, 0, 2), lambda g, x: (g.reshape(3, 4),), (x,)),
+        ("merge heads", lambda x: x.transpose(1, 0, 2).reshape(3, 4), lambda g, x: (g.reshape(2, 3, 2),), (numbers(2, 3, 2),)),
+        ("flip", lambda x: x[::-1], lambda g, x: (g,), (numbers(5),)),
+        ("flip, axis 1", lambda x: x[:, ::-1] * 2, lambda g, x: (2 * g,), (x,)),
+        ("cumsum not reversed", lambda x: np.cumsum(x), lambda g, x: (np.cumsum(g),), (numbers(5),)),
+        ("roll", lambda x: np.roll(x, 1), lambda g, x: (np.roll(g, 1),), (numbers(6),)),
+        ("off by one", lambda x: x**2, lambda g, x: (np.roll(2 * x * g, 1),), (numbers(6),)),
+        ("outer, dA and dB", lambda a, b: np.outer(a, b), lambda g, a, b: (g.T @ b, g.T @ a), (numbers(4), numbers(4, seed=2))),
+        ("scores dQ", lambda q, k: q @ k.T, lambda g, q, k: (g.T @ k, g.T @ q), (numbers(4, 2), numbers(4, 2, seed=1))),
+        ("shuffle", lambda x: x[[2, 0, 3, 1]], lambda g, x: (g[[2, 0, 3, 1]],), (numbers(4),)),
+        ("column sum", lambda x: x.sum(0), lambda g, x: (np.repeat(g[:, None], 4, 1),), (numbers(4, 4),)),
+    ]  # fmt: skip
+    return [(r"transposed|permuted", n, f, b, i) for n, f, b, i in plants]
+
+
+def broadcast_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    kind = "not summed over a broadcast axis"
+    shapes = [((3, 4), (4,)), ((3, 4), (3, 1)), ((3, 4), (1, 4)), ((2, 3, 4), (4,)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (2, 1, 1)), ((5,), ()), ((2, 3), (1, 1))]
+    for big, small in shapes:
+        x, b = numbers(*big), numbers(*small, seed=3)
+        plants.append((kind, f"add {big} {small}, whole", lambda x, b: x + b, lambda g, x, b: (g, g), (x, b)))
+        plants.append((kind, f"mul {big} {small}, whole", lambda x, b: x * b, lambda g, x, b: (g * b, g * x), (x, b)))
+    for big, small in shapes[:2] + shapes[3:4]:
+        x, b = numbers(*big), numbers(*small, seed=3)
+
+        def one(g: Any, x: Any, b: Any) -> Any:
+            axis = 1 if b.ndim == 2 else 0
+            part = np.take(g, 0, axis)
+            while part.ndim > b.ndim:
+                part = part.sum(0)
+            return g, part.reshape(b.shape)
+
+        plants.append((kind, f"add {big} {small}, one", lambda x, b: x + b, one, (x, b)))
+
+        def last(g: Any, x: Any, b: Any) -> Any:
+            axis = 1 if b.ndim == 2 else 0
+            part = np.take(g * x, -1, axis)
+            while part.ndim > b.ndim:
+                part = part.sum(0)
+            return g * b, part.reshape(b.shape)
+
+        plants.append((kind, f"mul {big} {small}, last", lambda x, b: x * b, last, (x, b)))
+    return plants
+
+
+def repeated_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    cases = [[0, 1, 1, 2], [2, 2, 2, 0, 1], [0, 0], [1, 3, 1, 0, 3], [4, 4, 0, 0, 4], [0, 2, 1, 2], [3, 3], [1, 0, 1, 0, 2], [5, 5, 5, 1], [0, 1, 2, 0]]
+    for ids, wide in itertools.product(cases, (False, True)):
+        index = np.array(ids)
+        table = numbers(7, 2) if wide else numbers(7)
+
+        def backward(g: Any, table: Any, index: Any, scale: float = 1.0) -> Any:
+            d = np.zeros_like(table)
+            d[index] += g * scale
+            return d
+
+        plants.append(("only the last of", f"table {table.shape}[{ids}]", lambda t, i: t[i], backward, (table, index)))
+    index2 = np.array([[0, 1], [1, 2]])
+    for scale in (1.0, 3.0):
+
+        def scaled(g: Any, t: Any, i: Any, scale: float = scale) -> Any:
+            d = np.zeros_like(t)
+            d[i] = g * scale
+            return d
+
+        plants.append(("only the last of", f"2-d ids * {scale}", lambda t, i, s=scale: t[i] * s, scaled, (numbers(4, 3), index2)))
+    return plants
+
+
+def softmax_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    for shape, axis in [((5,), 0), ((3, 4), 1), ((3, 4), 0), ((2, 3, 4), 2), ((2, 3, 4), 1), ((2, 3, 3), 0), ((1, 6), 1)]:
+        x = numbers(*shape)
+        for name, forward, backward in [
+            ("softmax", lambda x, a=axis: softmax(x, a), lambda g, x, a=axis: g * softmax(x, a)),
+            ("log_softmax", lambda x, a=axis: np.log(softmax(x, a)), lambda g, x, a=axis: g),
+            ("at temperature 2", lambda x, a=axis: softmax(x / 2, a), lambda g, x, a=axis: g * softmax(x / 2, a) / 2),
+            ("times 3", lambda x, a=axis: 3 * softmax(x, a), lambda g, x, a=axis: 3 * g * softmax(x, a)),
+        ]:
+            plants.append(("softmax rule without its sum", f"{name} {shape} axis {axis}", forward, backward, (x,)))
+    return plants
+
+
+def mean_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    for shape, axis in [((6,), 0), ((3, 5), 1), ((5, 3), 0), ((2, 3, 4), 2), ((2, 3, 4), 1), ((2, 3, 4), (1, 2)), ((4, 2, 3), (0, 2))]:
+        x = numbers(*shape) * 2 + 1
+        kind = r"mean .*taken as constant"
+        plants.append((kind, f"centre {shape} {axis}", lambda x, a=axis: x - x.mean(a, keepdims=True), lambda g, x: g, (x,)))
+        plants.append((kind, f"layer_norm {shape} {axis}", lambda x, a=axis: layer_norm(x, a), lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False), (x,)))
+        plants.append((kind, f"square {shape} {axis}", lambda x, a=axis: (x - x.mean(a, keepdims=True)) ** 2, lambda g, x, a=axis: 2 * g * (x - x.mean(a, keepdims=True)), (x,)))
+        both = "mean and the variance .*taken as constant"
+        plants.append((both, f"both {shape} {axis}", lambda x, a=axis: layer_norm(x, a), lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False, var=False), (x,)))
+        plants.append(("the variance .*taken as constant", f"var {shape} {axis}", lambda x, a=axis: layer_norm(x, a, 0.1), lambda g, x, a=axis: layer_norm_backward(g, x, a, 0.1, var=False), (x,)))
+    return plants
+
+
+def mask_plants() -> list[Plant]:
+    plants: list[Plant] = []
+    relu = lambda x: np.maximum(x, 0)  # noqa: E731
+    for shape in [(8,), (3, 4), (2, 3, 4), (10,), (5, 2)]:
+        x = numbers(*shape, seed=5)
+        m = numbers(*shape, seed=6) > 0
+        plants += [
+            ("mask", f"relu {shape}", relu, lambda g, x: g * (x < 0), (x,)),
+            ("mask", f"masked fill {shape}", lambda x, m: np.where(m, -5.0, x), lambda g, x, m: (np.where(m, g, 0), None), (x, m)),
+            ("mask", f"dropout {shape}", lambda x, m: x * m * 2, lambda g, x, m: (g * ~m * 2, None), (x, m)),
+            ("mask", f"leaky {shape}", lambda x: np.where(x > 0, x, 0.1 * x), lambda g, x: g * np.where(x > 0, 0.1, 1), (x,)),
+            ("mask", f"relu squared {shape}", lambda x: relu(x) ** 2, lambda g, x: g * 2 * x * (x < 0), (x,)),
+        ]
+    a, b = numbers(6), numbers(6, seed=1)
+    plants += [
+        ("mask|swapped", "maximum", np.maximum, lambda g, a, b: (g * (a < b), g * (a > b)), (a, b)),
+        ("mask|swapped", "where", lambda a, b: np.where(a > 5, a, b), lambda g, a, b: (g, 0 * g), (a, b)),
+        ("mask", "clip", lambda x: np.clip(x, -1, 1), lambda g, x: g * (np.abs(x) > 1), (numbers(9) * 2,)),
+        ("mask is missing", "relu", relu, lambda g, x: g, (a,)),
+    ]
+    return plants
+
+
+PLANTS = [
+    *factor_plants(), *detached_plants(), *transposed_plants(), *broadcast_plants(), *repeated_plants(), *softmax_plants(),
+    *mean_plants(), *mask_plants(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=[f"{p[0][:12]}:{p[1]}" for p in PLANTS])
+def test_a_planted_mistake_is_found_and_named(plant: Plant) -> None:
+    kind, _, forward, backward, inputs = plant
+    report = check_backward(forward, backward, inputs, raise_exception=False)
+    assert report.verdict == "wrong"
+    if kind.startswith("mask|swapped") or kind == "detached":
+        assert report.diagnosis, str(report)
+    assert any(__import__("re").search(kind, d) for d in report.diagnosis), str(report)
+
+
+def test_every_kind_has_twenty_plants() -> None:
+    groups = [factor_plants(), detached_plants(), transposed_plants(), broadcast_plants(), repeated_plants(), softmax_plants(), mean_plants(), mask_plants()]
+    assert min(map(len, groups)) >= 20, Counter(map(len, groups))
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_the_hosts_themselves_are_right(name: str) -> None:
+    forward, backward, inputs = HOSTS[name]
+    report = check_backward(forward, backward, inputs)
+    assert report and report.worst_error < 1e-6
