@@ -42,14 +42,14 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     elif isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
     else:
-        array = _from_sequence(data)
+        array = _from_sequence(data, dtype)
     if dtype is not None:
         array = array.astype(dtype)
     return _finish(np.array(array, order="C"), requires_grad)
 
 
-def _from_sequence(data: Any) -> np.ndarray:
-    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32."""
+def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
+    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32 unless told."""
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], Tensor):
         data = [d.array if isinstance(d, Tensor) else d for d in data]
     try:
@@ -58,7 +58,7 @@ def _from_sequence(data: Any) -> np.ndarray:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
     if array.dtype == object:
         raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} with entries that are not numbers")
-    if array.dtype == np.float64 and not _has_numpy(data):
+    if dtype is None and array.dtype == np.float64 and not _has_numpy(data):
         array = array.astype(DEFAULT_FLOAT)
     return array if array.size or array.dtype != np.float64 else array.astype(DEFAULT_FLOAT)
 

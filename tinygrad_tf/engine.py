@@ -200,7 +200,8 @@ def walk(
         elif edge in owned and not create_graph:
             np.add(pending[edge], part, out=pending[edge])
         else:
-            pending[edge] = pending[edge] + part
+            total = pending[edge] + part
+            pending[edge] = total if create_graph else np.asarray(total)
             owned.add(edge)
 
     with recording(create_graph), np.errstate(all="ignore"):  # infinite gradients are values, not warnings

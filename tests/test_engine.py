@@ -1,0 +1,420 @@
+"""How the engine behaves: accumulation, graphs and their release, modes, hooks, in-place changes, depth, threads."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf import Tensor, engine
+from tinygrad_tf.nn import functional as F
+
+
+def leaf(*values: float) -> Tensor:
+    return tg.tensor(list(values), dtype=tg.float64, requires_grad=True)
+
+
+# --- accumulation and graphs ------------------------------------------------------------------------------------------
+
+
+def test_a_value_reached_by_several_paths() -> None:
+    x = leaf(1.0)
+    a = tg.tensor([1.0], dtype=tg.float64)
+    xa, x2 = x * a, x * x
+    (x * xa + x2 * a + x * xa).sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
+def test_only_leaves_accumulate() -> None:
+    a = tg.tensor(2.0, dtype=tg.float64, requires_grad=True)
+    b = a * 3
+    c = b * b
+    c.backward(retain_graph=True)
+    assert a.grad.item() == 36.0
+    c.backward()
+    assert a.grad.item() == 72.0
+    assert b.grad is None
+
+
+def test_accumulation_keeps_the_gradient_tensor() -> None:
+    x = leaf(1.0)
+    (x * 2).sum().backward()
+    kept = x.grad
+    (x * 3).sum().backward()
+    assert x.grad is kept and kept.tolist() == [5.0]
+
+
+def test_no_two_gradients_share_memory() -> None:
+    a, b, g = leaf(1.0, 2.0), leaf(3.0, 4.0), tg.ones(2, dtype=tg.float64)
+    (a + b).backward(g)
+    a.grad.array += 5
+    assert b.grad.tolist() == [1.0, 1.0] and g.tolist() == [1.0, 1.0]
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    (a + b).backward(g, create_graph=True)
+    assert not np.shares_memory(a.grad.array, b.grad.array)
+
+
+def test_the_graph_is_released_and_a_second_backward_says_so() -> None:
+    x = leaf(1.0, 2.0)
+    y = x.exp()
+    node = y.node
+    y.sum().backward(retain_graph=True)
+    (y * 1).sum().backward()
+    with pytest.raises(RuntimeError, match="released .*retain_graph=True"):
+        y.sum().backward()
+    assert node.saved is None and not any(node.edges)
+
+
+def test_what_saved_nothing_can_be_walked_again() -> None:
+    x = leaf(1.0, 2.0)
+    total = (x + 1.0).sum()
+    total.backward()
+    total.backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_graphs_go_without_the_garbage_collector() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(0.5, 1.0, 2.0)
+        made = [x.exp() * 2, F.softmax(x, 0), F.layer_norm(x, (3,)), (x * 1.0).mul_(x)]
+        made[0].retain_grad()
+        view = made[0][1:]
+        view.mul_(2.0)
+        total = sum(((y * y).sum() for y in made), view.sum())
+        references = [weakref.ref(t) for t in [*made, view, total]] + [weakref.ref(t.node) for t in made]
+        total.backward()
+        del made, view, total
+        assert [r() for r in references] == [None] * len(references)
+        y = x.exp()
+        reference = weakref.ref(y.node)
+        del y  # never walked
+        assert reference() is None
+    finally:
+        gc.enable()
+
+
+def test_a_chain_of_100_000_operations() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        x = leaf(1.0)
+        y = x
+        for _ in range(100_000):
+            y = y + x * 0.0
+        reference = weakref.ref(y.node)
+        y.sum().backward()
+        assert x.grad.tolist() == [1.0]
+        del y
+        assert reference() is None
+        y = x
+        for _ in range(100_000):
+            y = y * 1.0
+        del y  # freed without having been walked
+    finally:
+        gc.enable()
+
+
+def test_an_exception_in_the_walk_changes_no_gradient() -> None:
+    x, z = leaf(1.0), leaf(2.0)
+    x.grad = tg.tensor([7.0], dtype=tg.float64)
+    kept = z * 1.0
+    bad = kept * kept
+    kept.mul_(2.0)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        (x * 3 + bad).sum().backward()
+    assert x.grad.tolist() == [7.0] and z.grad is None
+
+
+@pytest.mark.parametrize("gradient", [None, [1.0], [[1.0, 1.0, 1.0]]])
+def test_a_gradient_of_the_wrong_shape_is_refused(gradient: object) -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    with pytest.raises(RuntimeError, match=r"\(3,\)"):
+        (x * 2).backward(None if gradient is None else tg.tensor(gradient, dtype=tg.float64))
+    assert x.grad is None
+
+
+def test_backward_without_a_graph_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="does not require a gradient"):
+        tg.ones(()).backward()
+
+
+def test_integers_cannot_require_gradients() -> None:
+    with pytest.raises(RuntimeError, match="floating point"):
+        tg.tensor([1, 2], requires_grad=True)
+
+
+def test_backward_for_chosen_inputs_only() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    (x * y).backward(tg.ones(1, dtype=tg.float64), inputs=[x])
+    assert x.grad.tolist() == [3.0] and y.grad is None
+
+
+def test_dtypes_come_back_as_they_were() -> None:
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+    (x * tg.tensor([1.0, 2.0], dtype=tg.float64)).sum().backward()
+    assert x.grad.dtype == np.float32
+
+
+# --- higher orders ----------------------------------------------------------------------------------------------------
+
+
+def test_derivatives_of_every_order() -> None:
+    x = leaf(0.7)
+    y = x.tanh()
+    wanted = np.polynomial.Polynomial([0, 1])  # tanh' = 1 - t^2, so each derivative is a polynomial in t
+    t = float(np.tanh(0.7))
+    for _ in range(5):
+        (y,) = engine.grad([y], [x], [None], create_graph=True)
+        wanted = wanted.deriv() * np.polynomial.Polynomial([1, 0, -1])
+        assert y.item() == pytest.approx(wanted(t), rel=1e-12)
+
+
+def test_third_order_through_fused_operations() -> None:
+    x = leaf(0.3, -0.2, 0.5)
+
+    def third(reference: bool) -> np.ndarray:
+        with tg.use_reference(reference):
+            y = (F.layer_norm(F.gelu(x), (3,)) * x.exp().detach()).sum()
+            for _ in range(2):
+                (g,) = engine.grad([y], [x], [None], create_graph=True)
+                y = (g * g).sum()
+            return engine.grad([y], [x], [None])[0].array
+
+    np.testing.assert_allclose(third(False), third(True), rtol=1e-9)
+
+
+def test_an_ordinary_pass_after_a_higher_order_one() -> None:
+    x = leaf(1.0, 2.0, 4.0)
+    y = F.layer_norm(x, (3,))
+    c = tg.tensor([1.0, -1.0, 3.0], dtype=tg.float64)
+    y.backward(c, retain_graph=True)
+    first, x.grad = x.grad.array, None
+    engine.grad([(y * c).sum()], [x], [None], create_graph=True)
+    y.backward(c)
+    np.testing.assert_allclose(x.grad.array, first, rtol=1e-12)
+
+
+# --- modes ------------------------------------------------------------------------------------------------------------
+
+
+def test_no_grad_nests_recurs_and_survives_exceptions() -> None:
+    @tg.no_grad()
+    def inner(n: int) -> bool:
+        return inner(n - 1) if n else tg.is_grad_enabled()
+
+    with tg.no_grad():
+        assert inner(3) is False and tg.is_grad_enabled() is False
+        with tg.enable_grad():
+            assert tg.is_grad_enabled()
+        assert not tg.is_grad_enabled()
+    with pytest.raises(KeyError), tg.no_grad():
+        raise KeyError
+    assert tg.is_grad_enabled()
+
+
+def test_no_grad_round_a_generator() -> None:
+    @tg.no_grad()
+    def numbers() -> object:
+        yield tg.is_grad_enabled()
+        yield tg.is_grad_enabled()
+
+    steps = numbers()
+    assert (next(steps), tg.is_grad_enabled(), next(steps)) == (False, True, False)
+
+
+def test_modes_belong_to_a_thread() -> None:
+    seen = []
+    with tg.no_grad(), tg.use_reference():
+        thread = threading.Thread(target=lambda: seen.append((tg.is_grad_enabled(), engine.mode.reference)))
+        thread.start()
+        thread.join()
+    assert seen == [(True, False)]
+
+
+def test_threads_that_add_to_the_same_leaf() -> None:
+    x = leaf(*np.zeros(100))
+
+    def work() -> None:
+        for _ in range(50):
+            (x * 1.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert x.grad.tolist() == [200.0] * 100
+
+
+# --- detach, retain, hooks --------------------------------------------------------------------------------------------
+
+
+def test_detach_cuts_and_shares_memory() -> None:
+    x = leaf(3.0)
+    d = x.detach()
+    (x * d).sum().backward()
+    assert x.grad.tolist() == [3.0] and not d.requires_grad and np.shares_memory(d.array, x.array)
+
+
+def test_changing_a_detached_tensor_is_noticed() -> None:
+    y = leaf(2.0) * 1.0
+    z = y * y
+    y.detach().mul_(5.0)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.sum().backward()
+
+
+def test_retain_grad() -> None:
+    x = leaf(2.0)
+    y = x * 3
+    y.retain_grad()
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [12.0] and x.grad.tolist() == [36.0]
+
+
+def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:
+    x, seen = leaf(1.0), []
+    y = x * 2
+    handle = y.register_hook(lambda g: seen.append(g.item()))
+    y.register_hook(lambda g: g * 10)
+    (y + y * 3).sum().backward(retain_graph=True)
+    assert seen == [4.0] and x.grad.tolist() == [80.0]
+    handle.remove()
+    x.grad = None
+    (y * 1).sum().backward()
+    assert seen == [4.0] and x.grad.tolist() == [20.0]
+
+
+# --- in place ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", [lambda u: u * u, Tensor.exp, Tensor.tanh, lambda u: F.softmax(u, 0), F.gelu])
+def test_changing_what_a_rule_needs_is_noticed(use: object) -> None:
+    u = leaf(1.0, 2.0) * 1.0
+    v = use(u)  # type: ignore[operator]
+    u.mul_(3.0)
+    v.mul_(3.0)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        v.sum().backward()
+
+
+def test_changing_what_no_rule_needs_is_allowed() -> None:
+    x = leaf(1.0, 2.0)
+    u = x * 1.0
+    v = u + 1.0
+    u.mul_(3.0)
+    (v + u).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_leaves_are_protected_except_under_no_grad() -> None:
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match="leaf"):
+        x.mul_(2.0)
+    with pytest.raises(RuntimeError, match="view of a leaf"):
+        x[0].mul_(2.0)
+    with tg.no_grad():
+        x.mul_(2.0)
+    assert x.tolist() == [2.0, 4.0] and x.requires_grad and x.is_leaf
+
+
+def test_expanded_memory_is_not_written_to() -> None:
+    with pytest.raises(RuntimeError, match="clone"):
+        tg.ones(1, 3).expand(2, 3).mul_(2.0)
+
+
+def test_a_view_taken_before_a_write_has_the_new_gradient() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 1.0
+    view = y[1:]
+    y.mul_(x)  # y = x^2, and so is the view
+    view.sum().backward()
+    assert x.grad.tolist() == [0.0, 4.0, 6.0]
+
+
+def test_a_write_through_a_view_of_a_transposed_reshape() -> None:
+    x, v = tg.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True), leaf(5.0, 7.0)
+    y = x * 2.0
+    y.t()[1].mul_(v)
+    y.view(6)[5:] = 0.0
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [[0.0, 8.0 * 25, 16.0], [24.0, 32.0 * 49, 0.0]]
+    assert v.grad.tolist() == [2 * 5 * 4.0, 2 * 7 * 64.0]
+
+
+def test_filling_a_table_row_by_row() -> None:
+    x = leaf(1.0, 2.0, 3.0)
+    table = tg.zeros(3, 2, dtype=tg.float64)
+    for i in range(3):
+        table[i] = x[i] * tg.tensor([1.0, 10.0], dtype=tg.float64)
+    (table * table).sum().backward()
+    assert x.grad.tolist() == [202.0, 404.0, 606.0]
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_numpy_numbers_on_either_side() -> None:
+    x = tg.tensor([1.0, 2.0], requires_grad=True)
+    for number in (np.float64(2.0), np.float32(2.0), np.int64(2)):
+        for y in (number * x, x * number):
+            assert isinstance(y, Tensor) and y.requires_grad and y.dtype == np.float32
+    y = np.float64(1.0) - x
+    y.sum().backward()
+    assert x.grad.tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (2, 0, 3)])
+def test_empty_and_0_d_tensors(shape: tuple[int, ...]) -> None:
+    x = tg.ones(*shape, requires_grad=True) if shape else tg.tensor(1.0, requires_grad=True)
+    ((x * 2 + x.exp()).reshape(-1).sum() + F.relu(x).sum()).backward()
+    assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: tg.ones(2, 3) + tg.ones(4), r"add: .*\(2, 3\).*\(4,\)"),
+        (lambda: tg.ones(2, 3) @ tg.ones(2, 3), r"matmul: .*\(2, 3\).*\(2, 3\)"),
+        (lambda: F.linear(tg.ones(2, 3), tg.ones(4, 5)), r"linear: .*\(4, 5\).*\(2, 3\)"),
+        (lambda: tg.ones(2, 3).view(4), r"view: .*\(4,\).*6"),
+        (lambda: tg.ones(2, 3).t().view(6), r"view: .*contiguous"),
+        (lambda: tg.cat([tg.ones(2, 3), tg.ones(3, 2)]), r"cat: .*\(2, 3\).*\(3, 2\)"),
+        (lambda: tg.ones(2, 3).sum(2), r"sum: dim.*2"),
+        (lambda: F.layer_norm(tg.ones(2, 3), (4,)), r"layer_norm: .*\(4,\).*\(2, 3\)"),
+        (lambda: F.embedding(tg.tensor([3]), tg.ones(3, 2)), r"3"),
+        (lambda: F.cross_entropy(tg.ones(2, 3), tg.tensor([0, 3])), r"3"),
+        (
+            lambda: F.scaled_dot_product_attention(*[tg.ones(2, 4, 5, 8)] * 3, attn_mask=tg.ones(2, 5, 5)),
+            r"attention mask must broadcast to \(B, H, Tq, Tk\) = \(2, 4, 5, 5\), got \(2, 5, 5\)",
+        ),
+        (lambda: tg.nn.MultiHeadAttention(10, 3), r"10 and 3"),
+        (lambda: tg.ones(2)[5], r"5"),
+    ],
+)
+def test_errors_name_the_operation_and_both_sides(run: object, message: str) -> None:
+    with pytest.raises((RuntimeError, ValueError, IndexError), match=message) as error:
+        run()  # type: ignore[operator]
+    assert "\n" not in str(error.value)
+
+
+# --- the example of the articles --------------------------------------------------------------------------------------
+
+
+def test_attention_of_three_words_by_hand() -> None:
+    """x = [[1,0],[0,1],[1,1]] as queries, keys and values."""
+    x = tg.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]])
+    attention = tg.nn.MultiHeadAttention(d_model=2, num_heads=1, bias=False)
+    with tg.no_grad():
+        for projection in (attention.query_proj, attention.key_proj, attention.value_proj, attention.out_proj):
+            projection.weight.copy_(tg.eye(2))
+    out, weights = attention(x, need_weights=True)
+    wanted = [[0.40, 0.20, 0.40], [0.20, 0.40, 0.40], [0.25, 0.25, 0.50]]
+    np.testing.assert_allclose(weights.detach().array[0, 0], wanted, atol=5e-3)
+    np.testing.assert_allclose(out.array[0], [[0.80, 0.60], [0.60, 0.80], [0.75, 0.75]], atol=5e-3)
