@@ -1,6 +1,7 @@
 """What torch.autograd names."""
 
 from tinygrad_tf.autograd import functional
+from tinygrad_tf.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from tinygrad_tf.autograd.differentiate import backward, grad
 from tinygrad_tf.autograd.function import Function
 from tinygrad_tf.autograd.grad_mode import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
@@ -15,6 +16,7 @@ __all__ = [
     "backward",
     "check_backward",
     "check_module",
+    "detect_anomaly",
     "enable_grad",
     "functional",
     "grad",
@@ -24,5 +26,6 @@ __all__ = [
     "inference_mode",
     "is_grad_enabled",
     "no_grad",
+    "set_detect_anomaly",
     "set_grad_enabled",
 ]

@@ -181,23 +181,37 @@ def _alive(e: Evidence, x: np.ndarray) -> np.ndarray:
 
 def repeated_indices(e: Evidence) -> Iterator[str]:
     """In each column with several entries only one is left: the last (or first) of those that index the same element."""
-    for found, several in _one_of_many(e):
-        if e.integers and not _whole_axis(e, several):
-            yield f"only the {found} of repeated indices counts: use np.add.at (or +=), assigning overwrites"
-        elif not _whole_axis(e, several):
+    for found in _one_of_many(e):
+        if e.integers and not _whole_axis(e):
+            yield f"only the {found} of repeated indices counts: use np.add.at, assigning (also +=) keeps one of them"
+        elif not _whole_axis(e):
             yield f"only the {found} of several contributions counts (repeated indices?): add them, assigning overwrites"
+    yield from _wrong_where_repeated(e)
+
+
+def _wrong_where_repeated(e: Evidence) -> Iterator[str]:
+    """Behind a loss the contributions cannot be told apart, but the wrong rows are those that an index array repeats."""
+    shape = e.pair.input_shape
+    wrong = (np.abs(e.analytic - e.numeric) > e.tolerance).any(0)
+    if not shape or wrong.all():
+        return
+    rows = set(np.nonzero(wrong.reshape(shape[0], -1).any(1))[0].tolist())
+    for index in e.integers:
+        values, counts = np.unique(index[index >= 0], return_counts=True)
+        if rows and rows == set(values[counts > 1].tolist()):
+            yield "only one of repeated indices counts: the rows that are wrong are those indexed more than once; use np.add.at"
 
 
 def not_summed(e: Evidence) -> Iterator[str]:
     """The same, where the contributions lie along a whole axis of the output; or A is one slice of that axis."""
-    for found, several in _one_of_many(e):
-        if _whole_axis(e, several):
+    for found in _one_of_many(e):
+        if _whole_axis(e):
             yield (
                 f"not summed over a broadcast axis: only the {found} contribution counts; "
                 f"sum the output's gradient over axis {_axis_of(e)}"
             )
     shape = e.tensor_shape
-    a, n = e.analytic.reshape(shape), e.numeric.reshape(shape)
+    n = e.numeric.reshape(shape)
     for axis in range(len(e.pair.output_shape)):
         for i in range(shape[axis]):
             kept = np.zeros(shape[axis], bool)
@@ -206,11 +220,38 @@ def not_summed(e: Evidence) -> Iterator[str]:
             view[axis] = -1
             if shape[axis] > 1 and e.fits(np.where(kept.reshape(view), n, 0).reshape(e.numeric.shape), e.analytic):
                 yield f"not summed over a broadcast axis: only entry {i} of axis {axis} of the output counts"
-    del a
+    yield from _slice_of_another(e)
 
 
-def _one_of_many(e: Evidence) -> Iterator[tuple[str, np.ndarray]]:
-    """("last" or "first", which entries of N are lost) if A keeps just that one of the entries of every column of N."""
+def _slice_of_another(e: Evidence) -> Iterator[str]:
+    """Behind a loss: N is another input's gradient summed over the axes that broadcast, and A is one slice of that."""
+    wanted = e.pair.input_shape
+    for p in e.report.pairs:
+        extra = len(p.input_shape) - len(wanted)
+        if p.output != e.pair.output or extra < 0 or not p.complete:
+            continue
+        if any(n not in (1, m) for n, m in zip(wanted, p.input_shape[extra:], strict=True)):
+            continue
+        axes = [*range(extra), *(i + extra for i, n in enumerate(wanted) if n != p.input_shape[i + extra])]
+        whole = p.numeric.reshape(-1, *p.input_shape)
+        behind = tuple(a + 1 for a in axes)
+        if not axes or not e.fits(whole.sum(axis=behind).reshape(e.numeric.shape), e.numeric):
+            continue
+        for i in (0, -1):
+            part = whole
+            for a in behind:
+                part = np.take(part, [i], axis=a)
+            if e.fits(part.reshape(e.numeric.shape), e.analytic):
+                which = "first" if i == 0 else "last"
+                yield f"not summed over a broadcast axis: only the {which} entry of axis {_some(axes)} of {p.input} counts"
+
+
+def _some(axes: list[int]) -> str:
+    return ", ".join(map(str, axes))
+
+
+def _one_of_many(e: Evidence) -> Iterator[str]:
+    """Yields "last" or "first" if A keeps just that one of the entries of every column of N."""
     n = _alive(e, e.numeric)
     counts = n.sum(0)
     if not (counts > 1).any():
@@ -220,10 +261,10 @@ def _one_of_many(e: Evidence) -> Iterator[tuple[str, np.ndarray]]:
     for name, chosen in (("last", last), ("first", first)):
         keep = n & (order == chosen)
         if e.fits(np.where(keep | ~n, e.numeric, 0.0), e.analytic):
-            yield name, n & ~keep
+            yield name
 
 
-def _whole_axis(e: Evidence, lost: np.ndarray) -> bool:
+def _whole_axis(e: Evidence) -> bool:
     """Whether every column has as many entries as some axis (or axes) of the output has elements: a broadcast."""
     counts = np.unique(_alive(e, e.numeric).sum(0))
     return counts.size == 1 and _axis_of(e) is not None

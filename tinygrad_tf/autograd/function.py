@@ -95,7 +95,7 @@ class Context:
 def _result_node(node: Node, slot: int) -> Node:
     """The small Node of one result among several."""
     shape, dtype = node.operation.outputs[slot]
-    return Node(_Slot(slot, node.name), (node,), {}, np.broadcast_to(np.zeros((), dtype), shape))
+    return engine.Node(_Slot(slot, node.name), (node,), {}, np.broadcast_to(np.zeros((), dtype), shape))
 
 
 class _Slot(engine.Operation):
@@ -231,7 +231,7 @@ def _record(
     context._outputs.extend((t.array.shape, t.array.dtype) for t in tensors)
     value = tensors[0].array if len(tensors) == 1 else np.empty(len(tensors), object)
     others = frozenset(i for i, x in enumerate(inputs) if not isinstance(x, Tensor))
-    node = Node(_Call(cls, context), nodes, {"not_tensors": others}, value)
+    node = engine.Node(_Call(cls, context), nodes, {"not_tensors": others}, value)
     node.saved = [("context", context, None, None)]
     results: list[Any] = []
     slot = 0
@@ -292,7 +292,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         node = context._node() if context._node is not None else None
         sources += [n for n in (node.edges if node is not None else ()) if n is not None]
         return tuple(
-            make(p.array, Node(_NotTwice(backward), sources, {}, p.array)) if isinstance(p, Tensor) else p for p in parts
+            make(p.array, engine.Node(_NotTwice(backward), sources, {}, p.array)) if isinstance(p, Tensor) else p for p in parts
         )
 
     return wrapper

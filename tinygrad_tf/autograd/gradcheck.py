@@ -11,7 +11,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.differentiate import grad
-from tinygrad_tf.autograd.report import WRONG, Pair, Report
+from tinygrad_tf.autograd.report import WRONG, Pair, Report, watchers
 from tinygrad_tf.autograd.subjects import TensorSubject
 from tinygrad_tf.engine import current_node, make
 
@@ -241,6 +241,8 @@ def _random_weights(outputs: list[Any], with_gaps: bool) -> list[Any]:
 def decide(report: Report, atol: float, rtol: float, raise_exception: bool) -> bool:
     """PyTorch's answer from a report: True, or GradcheckError (False)."""
     failed = [p for p in report.pairs if not p.passes(atol, rtol)]
+    for tell in watchers:
+        tell(report, not failed and not report.problems)
     if not failed and not report.problems:
         slipped = [p for p in report.pairs if p.verdict == WRONG]
         if slipped:

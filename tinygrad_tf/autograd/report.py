@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,7 @@ RANDOM = "not deterministic"
 SEVERITY = [RIGHT, NOISY, KINK, WRONG, RANDOM]
 TOO_NOISY = 0.01  # an uncertainty of more than this part of the gradient says nothing
 SHOWN = 5
+watchers: list[Callable[[Report, bool], None]] = []  # told of every decision, for tables of results
 
 
 @dataclass

@@ -1,0 +1,168 @@
+"""What `tinygrad-tf gradcheck file.py::function` checks: finding functions in a file, their backwards, and their inputs.
+
+In the file, for a function `layer`:
+  - `layer_backward(grad_output, *inputs)` (or with a cache) makes it a hand-written NumPy pair; without it, it is a function
+    of Tensors;
+  - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from outside,
+    and random numbers of these shapes are taken;
+  - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
+  - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf import engine
+from tinygrad_tf.autograd.gradcheck import GradcheckError, gradient_report
+from tinygrad_tf.autograd.modules import check_module
+from tinygrad_tf.autograd.pairs import check_backward
+from tinygrad_tf.autograd.report import WRONG, Report
+from tinygrad_tf.engine import make
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+class TargetError(Exception):
+    """A target that cannot be checked: one line that says why."""
+
+
+@dataclass
+class Job:
+    """One check to make, and what to call it."""
+
+    name: str
+    run: Callable[[], Report]
+
+
+def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
+    """The jobs that `file.py::name` (or `file.py` for all that can be checked there) stands for."""
+    path, _, name = target.partition("::")
+    module = load(path)
+    if name:
+        if not hasattr(module, name):
+            names = ", ".join(sorted(n for n, _ in _checkable(module))) or "none that can be checked"
+            raise TargetError(f"{path} has no {name!r}; it has: {names}")
+        return [Job(name, lambda: check(module, name, shapes, seed))]
+    jobs = [Job(n, lambda n=n: check(module, n, (), seed)) for n, ready in _checkable(module) if ready]
+    if not jobs:
+        raise TargetError(f"{path} has nothing to check by itself: name a function (file.py::function), or add NAME_inputs")
+    return jobs
+
+
+def load(path: str) -> Any:
+    """The file as a module; its folder is importable while it loads."""
+    file = Path(path)
+    if not file.is_file():
+        raise TargetError(f"no such file: {path}")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"not a Python file: {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise TargetError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _checkable(module: Any) -> Iterator[tuple[str, bool]]:
+    """Names of the file's own functions, and whether they can be checked without being told shapes."""
+    for name, thing in vars(module).items():
+        own = inspect.isfunction(thing) and thing.__module__ == module.__name__
+        if own and not name.endswith(("_backward", "_inputs")) and not name.startswith("_"):
+            alone = name.startswith("check_") and not inspect.signature(thing).parameters
+            yield name, alone or hasattr(module, f"{name}_inputs")
+
+
+def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
+    """Check one thing of a loaded file."""
+    thing = getattr(module, name)
+    if inspect.isclass(thing):
+        thing = _made(thing, name)
+    backward = getattr(module, f"{name}_backward", None)
+    if hasattr(thing, "named_parameters"):
+        return check_module(thing, _inputs(module, name, thing.forward, shapes, seed, True), raise_exception=False)
+    if not callable(thing):
+        raise TargetError(f"{name} is a {type(thing).__name__}, not a function or a module")
+    if not _parameters(thing):
+        return _called(name, thing)
+    inputs = _inputs(module, name, thing, shapes, seed, False)
+    if backward is not None:
+        return check_backward(thing, backward, inputs, raise_exception=False)
+    return _of_tensors(name, thing, inputs)
+
+
+def _made(thing: Any, name: str) -> Any:
+    try:
+        return thing()
+    except TypeError as error:
+        raise TargetError(f"{name} cannot be made without arguments ({error}); name an instance instead") from error
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p for p in found if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int, is_module: bool) -> tuple[Any, ...]:
+    given = getattr(module, f"{name}_inputs", None)
+    if shapes:
+        random = np.random.default_rng(seed)
+        return tuple(random.standard_normal(shape) for shape in shapes)
+    if given is None:
+        needed = [p.name for p in _parameters(function)]
+        example = " ".join("--shape 3,4" for _ in needed)
+        raise TargetError(f"{name} needs inputs for {', '.join(needed)}: add {name}_inputs to the file, or say {example}")
+    found = given() if callable(given) else given
+    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _of_tensors(name: str, function: Any, inputs: tuple[Any, ...]) -> Report:
+    tensors = []
+    for x in inputs:
+        if isinstance(x, np.ndarray):
+            x = make(x)
+            if x.array.dtype.kind == "f":
+                engine.leaf(x)
+        tensors.append(x)
+    return gradient_report(function, tensors, names=_labels(function, len(tensors)), title=name)
+
+
+def _labels(function: Any, count: int) -> list[str]:
+    names = [p.name for p in _parameters(function)]
+    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+
+
+def _called(name: str, function: Any) -> Report:
+    """A function that makes its own checks: True, None or a report is fine; (function, inputs) is checked."""
+    try:
+        result = function()
+    except GradcheckError as error:
+        if error.report is None:
+            raise
+        return error.report
+    if isinstance(result, Report):
+        return result
+    if isinstance(result, tuple) and len(result) == 2 and callable(result[0]):
+        return gradient_report(result[0], result[1], title=name)
+    report = Report(title=name)
+    if result is False:
+        report.problems.append((WRONG, f"{name}() returned False"))
+    elif result not in (None, True):
+        raise TargetError(f"{name}() must check something, or return (function, inputs), got {type(result).__name__}")
+    return report

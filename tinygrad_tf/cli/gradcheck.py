@@ -1,0 +1,77 @@
+"""`tinygrad-tf gradcheck`: check the gradients of a file's functions, and show a table of the results."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinygrad_tf.autograd.report import NOISY, RIGHT, Report
+from tinygrad_tf.autograd.targets import Job, TargetError, find
+from tinygrad_tf.utils.errors import InputError
+
+
+@dataclass(frozen=True)
+class Request:
+    """targets: `file.py` or `file.py::name`. shapes: `3,4` for each input, in order. verbose: print every report."""
+
+    targets: Sequence[str]
+    shapes: Sequence[str] = ()
+    seed: int = 0
+    verbose: bool = False
+
+
+def run(request: Request) -> int:
+    """Check all targets; 0 if every gradient is right, 1 if not."""
+    try:
+        shapes = [_shape(text) for text in request.shapes]
+        jobs = [job for target in request.targets for job in find(target, shapes, request.seed)]
+        return check_all(jobs, request.verbose)
+    except TargetError as error:
+        raise InputError(str(error)) from error
+
+
+def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
+    """Run the jobs with progress, print the table, then the reports of what is not right."""
+    from rich.console import Console
+    from rich.progress import track
+    from rich.table import Table
+
+    console = Console()
+    table = Table(title=f"gradcheck: {len(jobs)} checks")
+    for column in ("check", "verdict", "worst error", "evaluations", "seconds"):
+        table.add_column(column, justify="left" if column in ("check", "verdict") else "right")
+    reports: list[Report] = []
+    for job in track(jobs, "checking", console=console, transient=True, disable=not console.is_terminal):
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = _run(job)
+        seconds = time.perf_counter() - start
+        reports.append(report)
+        style = "green" if report.verdict == RIGHT else "yellow" if report.verdict == NOISY else "red"
+        worst = f"{report.worst_error:.1e}" if report.pairs or report.directions else "-"
+        table.add_row(job.name, f"[{style}]{report.verdict}[/]", worst, str(report.evaluations), f"{seconds:.2f}")
+    console.print(table)
+    for report in reports:
+        if verbose or report.verdict != RIGHT:
+            console.print(str(report), highlight=False, markup=False, soft_wrap=True)
+    return 0 if all(r.verdict == RIGHT for r in reports) else 1
+
+
+def _run(job: Job) -> Report:
+    try:
+        return job.run()
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise TargetError(f"{job.name} cannot be checked: {type(error).__name__}: {error}") from error
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(part) for part in text.replace("x", ",").strip("()").split(",") if part.strip())
+    except ValueError:
+        sizes = (-1,)
+    if any(n < 0 for n in sizes):
+        raise TargetError(f"--shape must be sizes like 3,4 (or () for a number), got {text!r}")
+    return sizes
