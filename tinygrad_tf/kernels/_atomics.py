@@ -22,11 +22,12 @@ POOL_SYMBOL = "tinygrad_tf_pool"
 ENTRY, START, PROCESS, NUM_WORKERS, SPINS, SHIFT = 0, 1, 2, 3, 4, 5
 GATE = 16  # a sequence number (odd: open) in the upper half, the number of workers inside in the lower half
 NEXT = 32  # the next block to take
-FUNCTION, ARGUMENTS, COUNT = 48, 49, 50  # the job
+FUNCTION, ARGUMENTS, COUNT, CALLER_CORE = 48, 49, 50, 51  # the job
 BUSY = 64  # 1 while a job has the workers
 SLEEPERS, CALLED, CALLER_SLEEPS = 80, 81, 82  # CALLED: how many of those who sleep may get up
 MUTEX, WORK, DONE = 96, 112, 128  # a lock and two condition variables, at most 64 bytes each on all known systems
-NUM_SLOTS = 144
+CORES, NUM_CORE_SLOTS = 144, 16  # a set of 1024 cores, a bit each
+NUM_SLOTS = 160
 
 INT, BYTES = ir.IntType(64), ir.IntType(8).as_pointer()
 BLOCK_FUNCTION = ir.FunctionType(ir.VoidType(), [BYTES, INT])
@@ -121,6 +122,9 @@ _POSIX = {
     "new_lock": "pthread_mutex_init",
     "new_condition": "pthread_cond_init",
 }
+KNOWS_CORE = sys.platform == "linux" and hasattr(ctypes.CDLL(None), "sched_getcpu")
+if KNOWS_CORE:
+    _POSIX |= {"core": "sched_getcpu", "get_cores": "sched_getaffinity", "set_cores": "sched_setaffinity"}
 _WINDOWS = {
     "lock": "AcquireSRWLockExclusive",
     "unlock": "ReleaseSRWLockExclusive",
@@ -148,3 +152,5 @@ def _symbol(role: str, count: int) -> Any:
 lock, unlock, signal = (_symbol(role, 1) for role in ("lock", "unlock", "signal"))
 wait = _symbol("wait", 4)  # condition, lock, and for Windows: no time limit, no flags
 process = _symbol("process", 0)
+core = _symbol("core", 0)
+get_cores, set_cores = _symbol("get_cores", 3), _symbol("set_cores", 3)

@@ -1,4 +1,24 @@
-"""The only place where numba compiles: how kernels are decorated, cached and spread over threads."""
+"""The only place where kernels are made: compiled by numba, cached on disk (`_cache`), run on threads (`_threads`).
+
+    @kernel                                   @parallel
+    def scale(x, factor): ...                 def scale_rows(index, x, factor): ...
+    scale(x, 2.0)                             scale_rows(number_of_blocks, x, 2.0)
+
+Why a pool of our own, and not numba's `prange`? Measured on two cores, 200 loops of 8 blocks of 25 microseconds with
+20 microseconds of other work in between, in milliseconds, and the same while another process holds one core:
+
+                         alone      one core taken     worst
+    this pool            27         48                 62
+    GNU OpenMP, prange   29         73                 282          (a busier machine: 147 against 618)
+    one thread           47         52                 95
+
+OpenMP hands out the blocks beforehand and spins until all threads have come, so it waits for a thread that has no core;
+here the others take its blocks. OpenMP also aborts a forked child, and numba's second layer aborts the process when two
+threads enter it. A loop of two empty blocks costs 0.3 to 0.8 microseconds here and 1.9 there.
+
+Compiling a block of three loops with its `run` takes 0.22 s; by itself it takes 0.2 s, behind a serial loop 0.34 s, in
+a `prange` 0.95 s. Loading it from disk takes 4 ms. Calling `run(1, a, b, c)` from Python takes 0.28 microseconds.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +53,7 @@ set_num_threads = _threads.pool.set_num_threads
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile one function; it may be called from Python and from other kernels."""
+    """Compile one function; it may be called from Python and from other kernels, and runs on the calling thread."""
     return compiled(function)
 
 

@@ -8,6 +8,7 @@ begun. Blocks are never tied to a thread, so the results do not depend on the nu
 
 Only one job has the workers. A second Python thread that comes meanwhile, and a loop inside of a block, run their
 blocks by themselves. Idle workers look at the gate for some tens of microseconds, then sleep until a job wakes them.
+Before a fork and at exit the workers are sent home, so that a child never inherits half of a job.
 
 Everything shared lies in one block of memory, see `_atomics`. Its slot ENTRY holds the compiled function that runs a
 job. While it is empty (at first, after a fork, which threads do not survive, and after `set_num_threads`), a job calls
@@ -32,21 +33,25 @@ import time
 from typing import Any
 
 import llvmlite.binding
-import numpy
+import numpy as np
 from numba import types
 
 from tinygrad_tf.kernels._atomics import (
     ARGUMENTS,
     BUSY,
     CALLED,
+    CALLER_CORE,
     CALLER_SLEEPS,
+    CORES,
     COUNT,
     DONE,
     ENTRY,
     FUNCTION,
     GATE,
+    KNOWS_CORE,
     MUTEX,
     NEXT,
+    NUM_CORE_SLOTS,
     NUM_SLOTS,
     NUM_WORKERS,
     POOL_SYMBOL,
@@ -58,10 +63,13 @@ from tinygrad_tf.kernels._atomics import (
     WORK,
     add,
     call_block,
+    core,
+    get_cores,
     load,
     lock,
     pause,
     process,
+    set_cores,
     signal,
     slot_address,
     store,
@@ -106,6 +114,7 @@ def _run_job(function: int, arguments: int, count: int) -> None:
     store(FUNCTION, function)
     store(ARGUMENTS, arguments)
     store(COUNT, count)
+    store(CALLER_CORE, core() if KNOWS_CORE else -1)
     store(NEXT, 0)
     add(GATE, OPEN)
     if load(SLEEPERS) > 0:
@@ -150,11 +159,16 @@ def _wait_for_workers() -> None:
 @compiled
 def _work(shift: int) -> None:
     """What a worker thread does until its shift ends."""
-    seen, spins = -1, 0
+    seen, moved, spins, knows_core = -1, -1, 0, KNOWS_CORE
     while load(SHIFT) == shift:
         gate = load(GATE)
         sequence = gate >> 32
-        if sequence & 1 != 0 and sequence != seen:
+        if knows_core and spins & 15 == 0 and core() == load(CALLER_CORE):
+            if moved == sequence:
+                _sleep(shift, sequence)
+            else:
+                moved, knows_core = sequence, _move_to_another_core()
+        elif sequence & 1 != 0 and sequence != seen:
             if swap_if(GATE, gate, gate + 1):
                 seen, spins = sequence, 0
                 _take_blocks(load(FUNCTION), load(ARGUMENTS), load(COUNT))
@@ -165,6 +179,27 @@ def _work(shift: int) -> None:
         else:
             _sleep(shift, sequence)
             spins = 0
+
+
+@compiled
+def _move_to_another_core() -> bool:
+    """Leave the caller's core to the caller; False where that cannot be done.
+
+    If all cores are busy, Linux likes to wake a thread on the core of the one that wakes it, where it is of no use.
+    """
+    here = core()
+    word, size = here >> 6, 8 * NUM_CORE_SLOTS
+    if not 0 <= word < NUM_CORE_SLOTS:
+        return False
+    lock(slot_address(MUTEX))
+    if get_cores(0, size, slot_address(CORES)) >= 0:
+        allowed = load(CORES + word)
+        store(CORES + word, allowed & ~(1 << (here & 63)))
+        set_cores(0, size, slot_address(CORES))  # fails if no core is left
+        store(CORES + word, allowed)
+        set_cores(0, size, slot_address(CORES))
+    unlock(slot_address(MUTEX))
+    return core() != here
 
 
 @compiled
@@ -224,7 +259,7 @@ class Pool:
     """The threads and the memory that they share; a process has one, `pool`."""
 
     def __init__(self) -> None:
-        memory = numpy.zeros(NUM_SLOTS + 16, numpy.int64)
+        memory = np.zeros(NUM_SLOTS + 16, np.int64)
         start = -memory.ctypes.data % 128 // 8
         self._slots = memory[start : start + NUM_SLOTS]
         self._num_threads = _initial_threads()
