@@ -2,7 +2,8 @@
 
 from tinygrad_tf.optim import lr_scheduler
 from tinygrad_tf.optim.adam import Adam, AdamW
+from tinygrad_tf.optim.adaptive import Adagrad, RMSprop
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]

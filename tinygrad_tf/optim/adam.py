@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
 from tinygrad_tf.tensor import Tensor
 
 
 class Adam(Optimizer):
     """p -= lr m' / (sqrt(v') + eps), with m and v the running means of the gradient and of its square.
 
-    m' and v' are corrected for their start at zero. weight_decay adds weight_decay * p to the gradient (AdamW: see there).
+    m' and v' are corrected for their start at zero. weight_decay adds weight_decay * p to the gradient
+    (AdamW decays otherwise).
     """
 
     decoupled = False
@@ -36,14 +38,22 @@ class Adam(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        if float(lr) < 0.0 or eps < 0.0 or weight_decay < 0.0:
-            raise ValueError(f"lr, eps and weight_decay must not be negative, got {lr}, {eps}, {weight_decay}")
-        if not all(0.0 <= beta < 1.0 for beta in betas):
+        refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        if not all(0.0 <= float(beta) < 1.0 for beta in betas):
             raise ValueError(f"betas must be in [0, 1), got {betas}")
-        if amsgrad:
-            raise ValueError("amsgrad=True is not supported; use amsgrad=False")
-        settings = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        self.plans: dict[int, Any] = {}
+        settings = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+        }
         super().__init__(params, settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "plans": {}}  # plans hold addresses, which a copy must not have
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         by_step: dict[int, list[Tensor]] = {}
@@ -53,16 +63,19 @@ class Adam(Optimizer):
                 state["step"] = make(np.zeros((), np.float32))
                 state["exp_avg"] = make(np.zeros_like(p.array, order="C"))
                 state["exp_avg_sq"] = make(np.zeros_like(p.array, order="C"))
+                if group["amsgrad"]:
+                    state["max_exp_avg_sq"] = make(np.zeros_like(p.array, order="C"))
             state["step"].array += 1
             by_step.setdefault(int(state["step"].array), []).append(p)
+        update = self._update_amsgrad if group["amsgrad"] else self._update
         for step, group_params in by_step.items():
-            self._update(group, group_params, step)
+            update(group, group_params, step)
 
     def _update(self, group: dict[str, Any], params: list[Tensor], step: int) -> None:
         beta1, beta2 = group["betas"]
-        kernels.adamw.adamw_step(
+        self.plans[id(group)] = kernels.adamw.adamw_step(
             [p.array for p in params],
-            [-p.grad.array if group["maximize"] else p.grad.array for p in params],
+            [p.grad.array for p in params],
             [self.state[p]["exp_avg"].array for p in params],
             [self.state[p]["exp_avg_sq"].array for p in params],
             lr=float(group["lr"]),
@@ -72,14 +85,34 @@ class Adam(Optimizer):
             weight_decay=group["weight_decay"],
             step=step,
             decoupled=self.decoupled,
+            maximize=group["maximize"],
+            plan=self.plans.get(id(group)),
         )
         now = next(clock)
         for p in params:
             p.storage.changed = now
 
+    def _update_amsgrad(self, group: dict[str, Any], params: list[Tensor], step: int) -> None:
+        """Divide by the largest v so far, so that the step size never grows (Reddi et al., 2018)."""
+        (beta1, beta2), lr, decay = map(float, group["betas"]), float(group["lr"]), group["weight_decay"]
+        for p in params:
+            m, v, largest = (self.state[p][name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
+            g = -p.grad.array if group["maximize"] else p.grad.array
+            if self.decoupled:
+                p.array[...] *= 1.0 - lr * decay
+            else:
+                g = g + p.array * decay
+            m += (g - m) * (1.0 - beta1)
+            v *= beta2
+            v += g * g * (1.0 - beta2)
+            np.maximum(largest, v, out=largest)
+            root = np.sqrt(largest) / math.sqrt(1.0 - beta2**step) + group["eps"]
+            p.array[...] -= m / root * (lr / (1.0 - beta1**step))
+            p.storage.changed = next(clock)
+
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: p shrinks by lr * weight_decay, and the decay never enters the running means."""
+    """Adam with decoupled weight decay: p shrinks by lr * weight_decay, which never enters the running means."""
 
     decoupled = True
 

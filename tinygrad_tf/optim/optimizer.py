@@ -24,7 +24,7 @@ class Optimizer:
         self.defaults = defaults
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups = []
-        groups = [params] if isinstance(params, Tensor) else list(params)
+        groups: list[Any] = [params] if isinstance(params, Tensor) else list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -111,10 +111,19 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+def refuse_negative(**settings: Any) -> None:
+    """An error that names the first setting below 0."""
+    for name, value in settings.items():
+        if not float(value) >= 0.0:
+            raise ValueError(f"optimizer: {name} must not be negative, got {value}")
+
+
 def _copied(value: Any, like: Tensor) -> Any:
     """A private copy of a piece of state, in the parameter's dtype where it has the parameter's shape."""
     if isinstance(value, Tensor):
         array = value.array
-        dtype = like.dtype if array.shape == like.array.shape and array.dtype.kind == "f" and array.ndim else array.dtype
+        dtype = (
+            like.dtype if array.shape == like.array.shape and array.dtype.kind == "f" and array.ndim else array.dtype
+        )
         return make(np.array(array, dtype))
     return value

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
 from tinygrad_tf.tensor import Tensor
 
 
 class SGD(Optimizer):
-    """p -= lr d, where d is the gradient (plus weight_decay * p), or its running sum m = momentum m + (1 - dampening) d."""
+    """p -= lr d, with d the gradient (plus weight_decay * p), or its running sum m = momentum m + (1 - dampening) d."""
 
     def __init__(
         self,
@@ -27,8 +27,7 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        if float(lr) < 0.0 or momentum < 0.0 or weight_decay < 0.0:
-            raise ValueError(f"lr, momentum and weight_decay must not be negative, got {lr}, {momentum}, {weight_decay}")
+        refuse_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0.0 or dampening != 0.0):
             raise ValueError("nesterov needs momentum above 0 and dampening 0")
         settings = {

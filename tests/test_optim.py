@@ -1,0 +1,312 @@
+"""Optimisers and schedules: PyTorch's numbers step by step, state that survives, errors that help."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf import nn, optim
+from tinygrad_tf.optim import lr_scheduler
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    return pytest.importorskip("torch")
+
+
+# --- optimisers -------------------------------------------------------------------------------------------------------
+
+OPTIMIZERS: dict[str, Callable[[Any, list[Any]], Any]] = {
+    "SGD": lambda o, p: o.SGD(p, lr=0.1),
+    "SGD momentum": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, dampening=0.2, weight_decay=0.1),
+    "SGD nesterov": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, nesterov=True, maximize=True),
+    "Adam": lambda o, p: o.Adam(p, lr=0.1),
+    "Adam decay": lambda o, p: o.Adam(p, lr=0.1, betas=(0.8, 0.9), eps=1e-3, weight_decay=0.1, maximize=True),
+    "Adam amsgrad": lambda o, p: o.Adam(p, lr=0.1, weight_decay=0.1, amsgrad=True),
+    "AdamW": lambda o, p: o.AdamW(p, lr=0.1),
+    "AdamW amsgrad": lambda o, p: o.AdamW(p, lr=0.1, weight_decay=0.3, amsgrad=True, maximize=True),
+    "Adagrad": lambda o, p: o.Adagrad(p, lr=0.1),
+    "Adagrad decay": lambda o, p: o.Adagrad(p, 0.1, lr_decay=0.3, weight_decay=0.1, initial_accumulator_value=0.5),
+    "RMSprop": lambda o, p: o.RMSprop(p, lr=0.1),
+    "RMSprop centered": lambda o, p: o.RMSprop(p, lr=0.1, momentum=0.9, centered=True, weight_decay=0.1, maximize=True),
+    "groups": lambda o, p: o.AdamW([{"params": p[:1], "weight_decay": 0.0}, {"params": p[1:], "lr": 0.3}], lr=0.1),
+}
+
+
+def parameters(t: Any, dtype: str) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [t.nn.Parameter(t.tensor(rng.normal(size=shape).astype(dtype))) for shape in ((3, 4), (5,), (2, 2, 2))]
+
+
+def train(t: Any, optimizer: Any, params: list[Any], steps: int, first: int = 0) -> None:
+    for step in range(first, first + steps):
+        rng = np.random.default_rng([1, step])
+        for i, p in enumerate(params):
+            g = rng.normal(size=tuple(p.shape)).astype(str(p.dtype).split(".")[-1])
+            p.grad = None if (step + i) % 3 == 2 else t.tensor(g)  # now and then one takes no part
+        optimizer.step()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizer_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> None:
+    make = OPTIMIZERS[name]
+    theirs, ours = parameters(torch, dtype), parameters(tg, dtype)
+    train(torch, make(torch.optim, theirs), theirs, 7)
+    train(tg, make(optim, ours), ours, 7)
+    for got, want in zip(ours, theirs, strict=True):
+        tolerance = 1e-11 if dtype == "float64" else 2e-5
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_state_goes_on_bit_for_bit(name: str, tmp_path: Any) -> None:
+    make = OPTIMIZERS[name]
+    at_once, in_two = parameters(tg, "float32"), parameters(tg, "float32")
+    train(tg, make(optim, at_once), at_once, 8)
+    first = make(optim, in_two)
+    train(tg, first, in_two, 5)
+    tg.save({"optimizer": first.state_dict()}, tmp_path / "state.pt")
+    second = make(optim, in_two)
+    second.load_state_dict(tg.load(tmp_path / "state.pt")["optimizer"])
+    train(tg, second, in_two, 3, first=5)
+    for a, b in zip(at_once, in_two, strict=True):
+        np.testing.assert_array_equal(a.array, b.array)
+
+
+def test_a_copied_optimizer_leaves_the_first_alone() -> None:
+    """A compiled step may remember where its arrays lie; a deep copy must find its own."""
+    model = nn.ParameterList(parameters(tg, "float32"))
+    optimizer = optim.AdamW(list(model), lr=0.1)
+    train(tg, optimizer, list(model), 2)
+    twin_model, twin = copy.deepcopy((model, optimizer))
+    before = [p.array.copy() for p in model]
+    train(tg, twin, list(twin.param_groups[0]["params"]), 2)
+    for p, kept, other in zip(model, before, twin_model, strict=True):
+        np.testing.assert_array_equal(p.array, kept)
+        assert not np.array_equal(other.array, kept)
+
+
+def test_state_dict_has_pytorchs_form(torch: ModuleType) -> None:
+    theirs, ours = parameters(torch, "float32"), parameters(tg, "float32")
+    first, second = torch.optim.AdamW(theirs), optim.AdamW(ours)
+    train(torch, first, theirs, 2)
+    train(tg, second, ours, 2)
+    wanted, found = first.state_dict(), second.state_dict()
+    assert found["state"].keys() == wanted["state"].keys()
+    assert found["state"][0].keys() == wanted["state"][0].keys()
+    assert found["param_groups"][0].items() <= {**wanted["param_groups"][0], "params": [0, 1, 2]}.items()
+
+
+def test_closure_is_called_with_gradients_on() -> None:
+    p = nn.Parameter(tg.tensor([1.0]))
+    optimizer = optim.SGD([p], lr=0.5)
+
+    def closure() -> tg.Tensor:
+        optimizer.zero_grad()
+        loss = (p * p).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 1.0
+    assert p.item() == 0.0
+
+
+class Halve(optim.Optimizer):
+    """What a user writes: defaults of its own, groups given, `step` of its own."""
+
+    def __init__(self, groups: list[dict[str, Any]]):
+        super().__init__(groups, defaults={})
+
+    @tg.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                self.state[p]["steps"] = self.state[p].get("steps", 0) + 1
+                p.mul_(group["by"])
+
+
+class Bare(optim.Optimizer):
+    """The annotated transformer's: it never calls super().__init__()."""
+
+    def __init__(self) -> None:
+        self.param_groups = [{"lr": 0}]
+
+    def step(self) -> None:  # type: ignore[override]
+        pass
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        pass
+
+
+def test_optimizers_of_users() -> None:
+    p = nn.Parameter(tg.tensor([4.0]))
+    optimizer = Halve([{"params": [p], "by": 0.5}])
+    optimizer.step()
+    optimizer.step()
+    assert p.item() == 1.0 and optimizer.state[p]["steps"] == 2
+    assert p.requires_grad
+    schedule = lr_scheduler.LambdaLR(Bare(), lambda step: 1.0)
+    schedule.optimizer.step()
+    schedule.step()
+    assert schedule.get_last_lr() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda p: optim.SGD([], lr=0.1), ValueError, "empty"),
+        (lambda p: optim.SGD([p, p], lr=0.1), ValueError, "twice"),
+        (lambda p: optim.SGD([p * 2], lr=0.1), ValueError, "leaf"),
+        (lambda p: optim.SGD([p.array], lr=0.1), TypeError, "ndarray"),
+        (lambda p: optim.SGD([p], lr=-1.0), ValueError, "lr.*-1"),
+        (lambda p: optim.Adam([p], lr=math.nan), ValueError, "lr.*nan"),
+        (lambda p: optim.Adam([p], betas=(0.9, 1.0)), ValueError, "betas"),
+        (lambda p: optim.SGD([p], nesterov=True), ValueError, "momentum"),
+        (lambda p: optim.RMSprop([p], momentum=-0.1), ValueError, "momentum.*-0.1"),
+        (lambda p: optim.Optimizer([p], {}).step(), NotImplementedError, "update_group"),
+        (
+            lambda p: optim.AdamW([p]).load_state_dict(optim.AdamW([p, nn.Parameter(p)]).state_dict()),
+            ValueError,
+            "sizes",
+        ),
+    ],
+)
+def test_misuse_is_told(make: Callable[[Any], Any], error: type[Exception], words: str) -> None:
+    p = nn.Parameter(tg.tensor([1.0]))
+    p.grad = tg.tensor([1.0])
+    with pytest.raises(error, match=words):
+        make(p)
+
+
+# --- schedules --------------------------------------------------------------------------------------------------------
+
+Schedule = Callable[[Any, Any], Any]
+SCHEDULES: dict[str, Schedule] = {
+    "StepLR": lambda s, o: s.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [8, 2, 3]),
+    "ConstantLR": lambda s, o: s.ConstantLR(o, 0.5, 4),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.1, 0.8, 6),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, 7, 2.0),
+    "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda step: (step + 1) / 4, lambda step: 0.9**step]),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda step: 0.9 + 0.01 * step),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 5, 0.01),
+    "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+    "CosineAnnealingWarmRestarts equal": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, [1.0, 2.0], total_steps=14),
+    "OneCycleLR three": lambda s, o: s.OneCycleLR(o, 1.0, epochs=2, steps_per_epoch=7, anneal_strategy="linear", three_phase=True),
+    "SequentialLR": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 6), s.ExponentialLR(o, 0.5)], [3, 9]
+    ),
+    "ChainedScheduler": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.1, 4), s.ExponentialLR(o, 0.9)]),
+}  # fmt: skip
+
+
+def two_groups(t: Any, kind: str = "SGD") -> Any:
+    first, second = (t.nn.Parameter(t.ones(1)) for _ in range(2))
+    groups = [{"params": [first]}, {"params": [second], "lr": 0.5}]
+    return t.optim.SGD(groups, lr=1.0, momentum=0.9) if kind == "SGD" else t.optim.AdamW(groups, lr=1.0)
+
+
+def settings(optimizer: Any) -> list[float]:
+    return [float(v) for g in optimizer.param_groups for v in (g["lr"], g.get("momentum", 0.0), *g.get("betas", ()))]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedule_as_in_pytorch(torch: ModuleType, name: str, kind: str) -> None:
+    theirs, ours = two_groups(torch, kind), two_groups(tg, kind)
+    first, second = SCHEDULES[name](torch.optim.lr_scheduler, theirs), SCHEDULES[name](lr_scheduler, ours)
+    for _ in range(13):
+        np.testing.assert_allclose(settings(ours), settings(theirs), rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(second.get_last_lr(), first.get_last_lr(), rtol=1e-9, atol=1e-15)
+        for optimizer, schedule in ((theirs, first), (ours, second)):
+            optimizer.step()
+            schedule.step()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_schedules_on_one_optimizer_multiply(torch: ModuleType) -> None:
+    found = []
+    for t in (torch, tg):
+        optimizer = two_groups(t)
+        s = t.optim.lr_scheduler
+        schedules = [s.ExponentialLR(optimizer, 0.9), s.LinearLR(optimizer, 0.2, total_iters=4), s.StepLR(optimizer, 3)]
+        rates = []
+        for _ in range(8):
+            rates += settings(optimizer)
+            for schedule in schedules:
+                schedule.step()
+        found.append(rates)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "options", [{}, {"mode": "max", "threshold": 0.3, "threshold_mode": "abs"}, {"cooldown": 2, "min_lr": 0.2}]
+)
+def test_plateau_as_in_pytorch(torch: ModuleType, options: dict[str, Any]) -> None:
+    found = []
+    for t in (torch, tg):
+        optimizer = two_groups(t)
+        schedule = t.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.5, patience=1, **options)
+        rates = []
+        for metric in (3.0, 2.0, 2.1, 2.2, 2.3, 1.9, 1.9, 1.9, 1.9, -1.0, -1.0, -1.0001, -1.2, -1.2):
+            schedule.step(t.tensor(metric))
+            rates += settings(optimizer)
+        found.append(rates)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_schedule_goes_on_where_it_was(name: str, tmp_path: Any) -> None:
+    whole, parts = two_groups(tg), two_groups(tg)
+    schedule, first = SCHEDULES[name](lr_scheduler, whole), SCHEDULES[name](lr_scheduler, parts)
+    rates = []
+    for step in range(12):
+        rates.append(settings(whole))
+        if step < 5:
+            first.step()
+        schedule.step()
+    tg.save([parts.state_dict(), first.state_dict()], tmp_path / "state.pt")
+    again = two_groups(tg)
+    second = SCHEDULES[name](lr_scheduler, again)
+    saved = tg.load(tmp_path / "state.pt")
+    again.load_state_dict(saved[0])
+    second.load_state_dict(saved[1])
+    for step in range(5, 12):
+        assert settings(again) == rates[step]
+        second.step()
+
+
+def test_boundaries_of_the_two_schedules_of_the_papers() -> None:
+    warmup = lr_scheduler.warmup_cosine
+    assert warmup(0, peak=6e-4, floor=0.0, warmup=2000, total=6000) == pytest.approx(2.998501e-07)
+    assert warmup(100, peak=1.0, floor=0.1, warmup=100, total=100) == 1.0
+    assert warmup(9999, peak=1.0, floor=0.1, warmup=100, total=200) == 0.1
+    assert lr_scheduler.noam(0, channels=512) == lr_scheduler.noam(1, channels=512) == pytest.approx(1.746928e-07)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda o: lr_scheduler.LambdaLR(o, [abs]), "2 for the parameter groups"),
+        (lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.StepLR(o, 1)], [3]), "milestone"),
+        (lambda o: lr_scheduler.SequentialLR(o, [lr_scheduler.StepLR(two_groups(tg), 1)], []), "another optimizer"),
+        (lambda o: lr_scheduler.OneCycleLR(o, 1.0), "total_steps"),
+        (lambda o: lr_scheduler.ReduceLROnPlateau(o, "small"), "small"),
+        (lambda o: lr_scheduler.CosineAnnealingLR(o, 0), "T_max"),
+    ],
+)
+def test_schedules_tell_misuse(make: Callable[[Any], Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make(two_groups(tg))
