@@ -162,6 +162,9 @@ def test_a_second_signal_stops_at_once(text, capsys, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(PlainDisplay, "show", impatient)
+    assert train(text, "--out", "twice", "--steps", "6", "--eval-interval", "2") == 130  # pressed twice at once
+    assert "stopped after step 3 of 6, and saved" in capsys.readouterr().out
+    monkeypatch.setattr("tinygrad_tf.cli.session.PATIENCE", -1.0)
     assert train(text, "--out", "run", "--steps", "6", "--eval-interval", "2") == 130
     assert "The checkpoint of step 2 is kept; go on with:" in capsys.readouterr().err
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -100,7 +101,13 @@ def _sample(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Parse, do the job, give the exit code. Whatever is wrong with the input is one line on standard error."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    if arguments is None and code == INTERRUPTED:  # one more Ctrl-C must not meet the interpreter's last lines
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
+
+
+def _run(words: list[str]) -> int:
     command = typer.main.get_command(app)
     name = f"tinygrad-tf {words[0]}" if words and words[0] in command.commands else "tinygrad-tf"  # type: ignore[attr-defined]
     for stream in (sys.stdout, sys.stderr):

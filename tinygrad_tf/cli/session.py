@@ -8,6 +8,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,34 +22,25 @@ from tinygrad_tf.training.trainer import Record, Trainer, TrainingError
 from tinygrad_tf.utils.data import CharTokenizer
 
 SECONDS_BETWEEN_SAMPLES = 15.0
+PATIENCE = 3.0  # seconds in which a second Ctrl-C is taken for the first: people press it twice
 
 
 def go(run: Run, trainer: Trainer, display: PlainDisplay) -> int:
     """Train, and end well: finished, stopped by a signal, or broken off; gives the exit code."""
-    try:
-        with Interrupts() as interrupts:
+    with Interrupts() as interrupts:
+        try:
             display.start(trainer.step, trainer.config.steps)
-            final = _follow(run, trainer, display, interrupts)
+            last = _follow(run, trainer, display, interrupts)
             display.stop()
-            interrupts.saving = True
-            run.save(trainer)
-            _picture(run, display)
-        return _finished(run, trainer, display, final) if final else _stopped(run, trainer, display, interrupts)
-    except TrainingError as error:
-        display.stop()
-        _picture(run, display)
-        return _broken_off(run, f"{error}.", 1)
-    except BrokenPipeError:  # nobody reads what is shown
-        run.save(trainer)
-        return _broken_off(run, "standard output was closed.", 1)
-    except OSError as error:
-        display.stop()
-        return _broken_off(run, f"cannot save: {error.strerror or error}.", 1)
-    except KeyboardInterrupt:
-        display.stop()
-        return _broken_off(run, "stopped at once.", 130)
-    finally:
-        display.stop()
+            with interrupts.held():
+                run.save(trainer)
+                _picture(run, display)
+            return _finished(run, trainer, display, last) if last else _stopped(run, trainer, display, interrupts)
+        except (TrainingError, OSError, KeyboardInterrupt) as error:
+            with interrupts.held():
+                return _broken_off(run, trainer, display, error)
+        finally:
+            display.stop()
 
 
 def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> Record | None:
@@ -82,10 +75,21 @@ def _stopped(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inte
     return 128 + (interrupts.received or signal.SIGINT)
 
 
-def _broken_off(run: Run, what: str, code: int) -> int:
+def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: BaseException) -> int:
+    """Say why, which step is on disk, and how to go on."""
+    code = 1
+    if isinstance(error, BrokenPipeError):  # nobody reads what is shown: there is no reason to lose what is done
+        run.save(trainer)
+        why = "standard output was closed"
+    elif isinstance(error, KeyboardInterrupt):
+        why, code = "stopped at once", 130
+    else:
+        why = str(error) if isinstance(error, TrainingError) else f"cannot save: {getattr(error, 'strerror', error)}"
+        display.stop()
+        _picture(run, display)
     step, _ = run.weights()
     kept = f"The checkpoint of step {step} is kept; go on with: {_again(run)}"
-    print(f"tinygrad-tf train: {what} {kept}", file=sys.stderr, flush=True)
+    print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
     return code
 
 
@@ -115,25 +119,42 @@ def _program() -> str:
 
 
 class Interrupts:
-    """Ctrl-C (and SIGTERM) ask for a stop after the current step; a second one stops at once, unless it is saving."""
+    """Ctrl-C (and SIGTERM) ask for a stop after the current step, with everything saved.
+
+    One that comes seconds later, while the step still runs, raises KeyboardInterrupt, but
+    never while files are written.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None
-        self.saving = False
+        self._when = 0.0
+        self._held = False
 
     def __enter__(self) -> Interrupts:
-        self.before: dict[int, Any] = {}
+        self._before: dict[int, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self.before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *error: object) -> None:
-        for number, handler in self.before.items():
+        for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Inside, signals are only noted."""
+        self._held, before = True, self._held
+        try:
+            yield
+        finally:
+            self._held = before
+
     def _handle(self, number: int, frame: object) -> None:
-        if self.received is not None and not self.saving:
+        first = self.received is None
+        if not first and not self._held and time.monotonic() - self._when > PATIENCE:
             raise KeyboardInterrupt
         self.received = number
-        what = "saving" if self.saving else "finishing this step, then saving; once more stops at once"
-        os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own
+        if first:
+            self._when = time.monotonic()
+            what = "saving" if self._held else "finishing this step, then saving; in a few seconds Ctrl-C stops at once"
+            os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own

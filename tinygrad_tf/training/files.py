@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,16 @@ from tinygrad_tf.utils.errors import InputError
 
 def write_atomically(path: Path, data: bytes) -> None:
     """After a crash at any moment `path` holds the old content or the new one: write beside it, flush, rename."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    part = path.with_name(f".{path.name}.part")  # always the same name, so that crashes leave no heap of them
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(part, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())  # mkstemp makes it private
-        os.replace(name, path)
+        os.replace(part, path)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(name)
+            os.unlink(part)
         raise
     sync_folder(path.parent)
 
@@ -78,9 +76,3 @@ def locked(path: Path, name: str) -> Iterator[None]:
         except OSError:  # a file system without locks
             pass
         yield
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
