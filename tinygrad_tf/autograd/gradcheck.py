@@ -164,10 +164,10 @@ def _checked_inputs(arguments: tuple[Any, ...], labels: list[str], title: str) -
     for label, x in zip(labels, arguments, strict=True):
         if not isinstance(x, engine.Tensor) or current_node(x) is None:
             continue
-        if any(n > 1 and s == 0 for n, s in zip(x.array.shape, x.array.strides, strict=True)) or _overlaps(x.array):
+        if _overlaps(x.array):
             raise RuntimeError(
-                f"{title}: elements of {label} (shape {x.array.shape}) share memory, a dimension has stride 0; they cannot "
-                "be moved one by one; pass .contiguous() or .clone() of it"
+                f"{title}: elements of {label} (shape {x.array.shape}, strides {x.array.strides}) share memory and cannot be "
+                "moved one by one; pass .contiguous() or .clone() of it"
             )
         if x.array.dtype != np.float64:
             warnings.warn(
@@ -185,8 +185,12 @@ def _checked_inputs(arguments: tuple[Any, ...], labels: list[str], title: str) -
 
 
 def _overlaps(array: np.ndarray) -> bool:
-    """Whether two elements lie at the same address (a sliding window, for example)."""
-    if array.flags.c_contiguous or array.flags.f_contiguous or not array.size or array.size > 1_000_000:
+    """Whether two elements lie at the same address: an expanded dimension of stride 0, or a sliding window."""
+    if not array.size or array.flags.c_contiguous or array.flags.f_contiguous:
+        return False
+    if any(n > 1 and s == 0 for n, s in zip(array.shape, array.strides, strict=True)):
+        return True
+    if array.size > 1_000_000:
         return False
     addresses = np.zeros(array.shape, np.int64)
     for i, (n, s) in enumerate(zip(array.shape, array.strides, strict=True)):

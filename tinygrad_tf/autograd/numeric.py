@@ -166,7 +166,7 @@ def _sides(
 
 def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -> np.ndarray:
     """A bound on the rounding noise of f: from its fourth differences over seven tiny steps, at least that of its values."""
-    points = np.array([line(i * tiny) for i in range(7)])
+    points = np.array([line(i * tiny) for i in range(1, 8)])  # not the point itself: there may be a jump
     with np.errstate(all="ignore"):
         fourth = np.diff(points, 4, axis=0)
         sigma = np.sqrt((fourth * fourth).mean(0) / 70.0)  # 70 = 8! / (4!)^2: how differencing amplifies noise

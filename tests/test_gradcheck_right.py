@@ -1,0 +1,186 @@
+"""No right gradient is accused: many right functions, badly scaled ones among them; and no wrong one passes unseen."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf.autograd import gradient_report
+from tinygrad_tf.autograd.report import NOISY, RIGHT, WRONG
+from tinygrad_tf.tensor import Tensor
+
+Function = Callable[..., Any]
+SCALES = [1e-8, 1e-4, 1.0, 1e4, 1e8]
+
+
+def leaf(array: Any) -> Tensor:
+    return Tensor(np.asarray(array, np.float64), requires_grad=True)
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return leaf(np.random.default_rng([seed, *shape]).standard_normal(shape))
+
+
+def positive(*shape: int) -> Tensor:
+    return leaf(np.random.default_rng([1, *shape]).uniform(0.5, 2.0, shape))
+
+
+def scaled() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
+    """Functions whose inner argument or whose result is tiny or huge."""
+    found: list[tuple[str, Function, tuple[Tensor, ...]]] = []
+    for k in SCALES:
+        found += [
+            (f"sin({k:g} x)", lambda x, k=k: (x * k).sin(), (normal(5),)),
+            (f"{k:g} tanh(x)", lambda x, k=k: x.tanh() * k, (normal(5),)),
+            (f"sum sin({k:g} x)", lambda x, k=k: (x * k).sin().sum(), (normal(5, seed=1),)),
+            (f"({k:g} x)^3", lambda x, k=k: (x * k) ** 3, (normal(4),)),
+            (f"log x at {k:g}", lambda x: x.log(), (leaf(np.array([0.3, 1.0, 2.5]) * k),)),
+            (f"sqrt x at {k:g}", lambda x: x.sqrt(), (leaf(np.array([0.3, 1.0, 2.5]) * k),)),
+            (f"1/x at {k:g}", lambda x: 1 / x, (leaf(np.array([-0.3, 1.0, 2.5]) * k),)),
+            (f"x^2 y at {k:g}", lambda x, y: x * x * y, (leaf(np.array([0.7, -2.0]) * k), normal(2))),
+            (f"softmax at {k:g}", lambda x: x.softmax(-1), (leaf(np.array([0.3, 1.0, 0.7]) * min(k, 10)),)),
+            (f"x + {k:g}", lambda x, k=k: x * x + k, (normal(3),)),
+        ]
+    spread = 10.0 ** np.arange(-8, 9)
+    found += [
+        ("one scale for each", lambda x: (x * Tensor(spread)).sin(), (normal(17),)),
+        ("summed", lambda x: (x * Tensor(spread)).sin().sum(), (normal(17, seed=2),)),
+        ("logs of all sizes", lambda x: x.log().sum(), (leaf(spread),)),
+        ("offset lost again", lambda x: ((x + 1e6) - 1e6).exp(), (normal(4),)),
+        ("float32 inside", lambda x: x.float().sin().double(), (normal(6),)),
+        ("wiggle on a line", lambda x: (x * 1e4).sin() * 1e-6 + x, (normal(6),)),
+    ]
+    return found
+
+
+def plain() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
+    return [
+        ("square", lambda x: x * x, (normal(3, 4),)),
+        ("matmul", lambda a, b: a @ b, (normal(3, 4), normal(4, 2))),
+        ("batched matmul", lambda a, b: a @ b, (normal(2, 3, 4), normal(4, 2))),
+        ("div", lambda a, b: a / b, (normal(3, 4), positive(4))),
+        ("power", lambda a, b: a**b, (positive(5), normal(5))),
+        ("power -1.5", lambda a: a**-1.5, (positive(5),)),
+        ("exp log", lambda x: (x.exp() + 1).log(), (normal(6),)),
+        ("relu", lambda x: x.relu(), (normal(20),)),
+        ("relu near 0", lambda x: (x * 1.0).relu().sum(), (leaf([1e-5, -1e-5, 1e-3, 1.0]),)),
+        ("abs", lambda x: x.abs(), (normal(9),)),
+        ("clamp", lambda x: x.clamp(-0.5, 0.5), (normal(9),)),
+        ("amax", lambda x: x.amax(1), (normal(4, 5),)),
+        ("max", lambda x: x.max(1).values, (normal(4, 5),)),
+        ("mean var", lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt(), (normal(3, 6),)),
+        ("log_softmax", lambda x: x.log_softmax(0), (normal(4, 3),)),
+        ("softmax, sharp", lambda x: (x * 20).softmax(-1), (normal(4, 3),)),
+        ("getitem", lambda x: x[[0, 0, 2]], (normal(4, 3),)),
+        ("slice", lambda x: x[1:, ::2] * 2, (normal(4, 5),)),
+        ("transpose", lambda x: x.transpose(0, 1).reshape(6), (normal(2, 3),)),
+        ("cumsum", lambda x: x.cumsum(1), (normal(2, 5),)),
+        ("cat", lambda a, b: tg.cat([a, b * 2], 0), (normal(2, 3), normal(1, 3))),
+        ("gather", lambda x: x.gather(1, tg.tensor([[0, 0], [2, 1]])), (normal(2, 3),)),
+        ("where", lambda a, b: tg.where(tg.tensor([True, False, True]), a, b), (normal(3), normal(3, seed=1))),
+        ("expand", lambda x: x.expand(3, 4).sin(), (normal(1, 4),)),
+        ("squared at 0", lambda x: x * x, (leaf([0.0, 1.0]),)),
+        ("constant", lambda x: x * 0 + 1, (normal(3),)),
+        ("two outputs", lambda x: (x * 2, x.sum()), (normal(3),)),
+        ("same input twice", lambda x: x * x.sum(), (normal(3),)),
+        ("0-d", lambda x: x.sin() * x, (leaf(0.7),)),
+        ("empty", lambda x: x * 2, (leaf(np.zeros((0, 3))),)),
+        ("sigmoid far out", lambda x: x.sigmoid(), (leaf([-30.0, 30.0, 5.0]),)),
+        ("many entries", lambda x: (x * x).tanh().sum(), (normal(5000),)),
+        ("many outputs", lambda x: (x * x).tanh(), (normal(3000),)),
+    ]  # fmt: skip
+
+
+CORPUS = [*scaled(), *plain()]
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=[c[0] for c in CORPUS])
+def test_no_right_gradient_is_accused(case: tuple[str, Function, tuple[Tensor, ...]]) -> None:
+    _, function, inputs = case
+    report = gradient_report(function, inputs)
+    assert report.verdict in (RIGHT, NOISY), str(report)
+    assert report.passes(), str(report)
+
+
+def test_the_corpus_is_large_and_mostly_decided() -> None:
+    assert len(CORPUS) >= 60
+    undecided = [name for name, f, x in CORPUS[: len(scaled())] if gradient_report(f, x).verdict == NOISY]
+    assert len(undecided) <= 3, undecided
+
+
+@pytest.mark.parametrize("wrong", [1.01, 0.999, 1.0001])
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_slightly_wrong_gradient_is_seen_at_any_scale(scale: float, wrong: float) -> None:
+    """Half of the function is detached and comes back through a factor: the value is right, the slope is not."""
+
+    def function(x: Any) -> Any:
+        y = x.tanh() * scale
+        return y * wrong + (y - y * wrong).detach()
+
+    assert gradient_report(function, normal(4)).verdict == WRONG
+
+
+def test_one_wrong_entry_among_thousands_is_seen() -> None:
+    mask = np.ones(6000)
+    mask[4321] = 0
+
+    def function(x: Any) -> Any:
+        y = (x * x * 0.5).sin()
+        return (y * Tensor(mask) + (y * Tensor(1 - mask)).detach()).sum()
+
+    report = gradient_report(function, normal(6000))
+    assert report.verdict == WRONG
+    pair = report.pairs[0]
+    assert [int(i) for i in pair.entries[pair.wrong.any(0)]] == [4321]
+
+
+@pytest.mark.parametrize(
+    ("function", "point"),
+    [
+        (lambda x: x.relu(), [0.0, 1.0]),
+        (lambda x: x.abs(), [1.0, 0.0]),
+        (lambda x: x.amax(), [1.0, 1.0, 0.0]),
+        (lambda x: x.clamp(-1, 1), [1.0, 0.3]),
+        (lambda x: (x.relu() * 3).sum(), [0.5, 0.0]),
+        (lambda x: (x - x.detach()).abs().sum() + x.relu().sum(), [2.0]),
+        (lambda x: x.abs().sqrt(), [0.0, 1.0]),
+        (lambda x: (x > 0).double() + x * 0, [0.0]),
+    ],
+)
+def test_kinks_and_jumps_are_told_apart_from_mistakes(function: Function, point: list[float]) -> None:
+    report = gradient_report(function, leaf(point))
+    if point == [2.0]:  # the detached abs: a kink only if x moves alone, which it does not
+        assert report.verdict in (RIGHT, "not differentiable here")
+    else:
+        assert report.verdict == "not differentiable here", str(report)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5, -1e-5, -1e-3])
+def test_a_kink_that_is_near_but_not_here_does_no_harm(distance: float) -> None:
+    report = gradient_report(lambda x: x.relu().sum(), leaf([distance, 1.0, -2.0]))
+    assert report.verdict == RIGHT, str(report)
+    assert report.worst_error < 1e-8
+
+
+def test_what_is_not_deterministic_is_called_so() -> None:
+    random = np.random.default_rng(0)
+    report = gradient_report(lambda x: x * Tensor(random.standard_normal(3)), normal(3))
+    assert report.verdict == "not deterministic"
+    assert not report.passes()
+
+
+def test_numbers_of_the_report_bound_the_error() -> None:
+    """The true error of the numeric derivative is within what the report says, over functions of many kinds."""
+    checked = 0
+    for (_, function, inputs), seed in itertools.product(scaled()[:30], range(2)):
+        moved = tuple(leaf(x.array * (1 + 0.1 * seed)) for x in inputs)
+        for pair in gradient_report(function, moved).pairs:
+            sure = np.isfinite(pair.error)
+            assert (pair.off[sure] <= pair.error[sure]).all()
+            checked += int(sure.sum())
+    assert checked > 500
