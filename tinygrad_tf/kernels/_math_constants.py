@@ -38,9 +38,10 @@ class Constants(NamedTuple):
     far: Any  # exp(-far^2 / 2) is 0
     erf_terms: Any  # erf(x) / x in x^2, below the border
     erfc_slope: Any
+    normal_slope: Any  # erfc_slope / sqrt 2
     erfc_terms: Any  # exp(a^2) erfc(a) / t in 1 - t, with t = 1 / (1 + erfc_slope a)
-    root_half: Any
-    density: Any  # 1 / sqrt(2 pi)
+    gelu_border: Any  # 2 Phi(-a) is about 2^-127, and comes out as 0
+    gelu_terms: Any  # log(2 Phi(-a)) / a, for 0 <= a <= gelu_border; empty where it would take too many terms
     mantissa: Any  # from here on integers: the number of mantissa bits, and bit patterns
     bias: Any
     shifter: Any  # a float: adding it rounds to an integer n, and leaves n in the low bits of the sum
@@ -55,13 +56,14 @@ def _constants(
     erf: tuple[float, ...],
     erfc: tuple[float, ...],
     slope: float,
+    gelu: tuple[float, ...],
     ln2: tuple[float, float],
     exp_range: tuple[float, float, float],
 ) -> Constants:
     limits = np.finfo(number)
     mantissa = int(limits.nmant)
     bits = np.int32 if number is np.float32 else np.int64
-    shifter, root_half = number(1.5 * 2.0**mantissa), number(math.sqrt(0.5))
+    shifter = number(1.5 * 2.0**mantissa)
     return Constants(
         zero=number(0.0),
         half=number(0.5),
@@ -86,14 +88,15 @@ def _constants(
         far=number(40.0),
         erf_terms=tuple(map(number, erf)),
         erfc_slope=number(slope),
+        normal_slope=number(slope * math.sqrt(0.5)),
         erfc_terms=tuple(map(number, erfc)),
-        root_half=root_half,
-        density=number(1 / math.sqrt(2 * math.pi)),
+        gelu_border=number(13.06),
+        gelu_terms=tuple(map(number, gelu)),
         mantissa=mantissa,
         bias=int(limits.maxexp) - 1,
         shifter=shifter,
         shifter_bits=int(shifter.view(bits)),
-        root_half_bits=int(root_half.view(bits)),
+        root_half_bits=int(number(math.sqrt(0.5)).view(bits)),
     )
 
 
@@ -105,6 +108,8 @@ FLOAT32 = _constants(
     erfc=(1.0, -1.8209496, 1.6081554, -0.46743494, -0.26437867, 0.1141529, 0.11586943, -0.021965634,
           -0.06694923, 0.029205786),
     slope=0.4,
+    gelu=(-0.79788464, -0.3183079, -0.036347132, 0.0048092077, 6.9001603e-06, -0.0001981287, 5.4657852e-05,
+          -8.071244e-06, 6.9279446e-07, -3.209674e-08, 6.168652e-10),
     ln2=(0.693145751953125, 1.4286068203094173e-06),
     exp_range=(-104.0, 89.0, -88.0),
 )  # fmt: skip
@@ -126,6 +131,7 @@ FLOAT64 = _constants(
           1.0616516034580872, -0.7646741015289209, 0.39788845752406693, -0.1397901386906027,
           0.029525119082695978, -0.002825564714273308),
     slope=0.35,
+    gelu=(),
     ln2=(0.6931471805598903, 5.497923018708371e-14),
     exp_range=(-746.0, 710.0, -709.0),
 )  # fmt: skip

@@ -9,11 +9,12 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._math import from_order, in_order
+from tinygrad_tf.kernels._scalar import widest_vectors
 
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
-# Elements of a block. Starting threads costs some microseconds, so a block is to take tens of them: GRAIN for work of
-# half a nanosecond an element (softmax), more where an element takes less.
-GRAIN = 32768
+# Elements of a block, at least, and blocks, at most: a few microseconds of work each, which two to sixteen threads can
+# share evenly. Less than SMALL blocks are not worth a second thread.
+GRAIN, MOST, SMALL = 8192, 64, 4
 
 
 def rows_of(x: np.ndarray) -> np.ndarray:
@@ -23,9 +24,9 @@ def rows_of(x: np.ndarray) -> np.ndarray:
 
 
 def blocks(rows: int, cols: int, grain: int = GRAIN) -> tuple[int, int]:
-    """(count, step): blocks of `step` rows, of about `grain` elements each and of nearly equal size."""
-    count = max(1, rows * cols // grain)
-    step = max(1, -(-rows // count))
+    """(count, step): blocks of `step` rows, of nearly equal size; one block if the work is small."""
+    count = rows * cols // grain
+    step = max(1, -(-rows // min(count, MOST))) if count >= SMALL else max(1, rows)
     return -(-rows // step), step
 
 
@@ -48,6 +49,7 @@ def elsewhere(function: Callable[..., Any], reference: Callable[..., Any], dtype
 @kernel
 def largest(row: Any) -> Any:
     """The largest number of a row (cols >= 1); a NaN may or may not win, and spreads from wherever it is used."""
+    widest_vectors()
     # Compilers do not vectorise a maximum of floats that may be NaN, but they do one of integers of the same order.
     best = in_order(row[0])
     for col in range(row.size):

@@ -65,13 +65,14 @@ def as_float(typingctx: Any, bits: Any, like: Any) -> Any:
 
 @instruction
 def with_sign_of(typingctx: Any, sign: Any, magnitude: Any) -> Any:
-    """`magnitude` (positive) with the sign bit of `sign`."""
+    """`magnitude` with the sign bit of `sign`."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = ir.IntType(32 if sign == types.float32 else 64)
         mask = ir.Constant(size, 1 << (size.width - 1))
-        bits = builder.or_(builder.and_(builder.bitcast(args[0], size), mask), builder.bitcast(args[1], size))
-        return builder.bitcast(bits, args[0].type)
+        sign_bit = builder.and_(builder.bitcast(args[0], size), mask)
+        others = builder.and_(builder.bitcast(args[1], size), builder.not_(mask))
+        return builder.bitcast(builder.or_(sign_bit, others), args[0].type)
 
     return sign(sign, sign), emit
 

@@ -71,24 +71,32 @@ def cross_entropy_rows(
     widest_vectors()
     number = logits.dtype.type
     V = logits.shape[1]
-    for row in range(block * step, min(block * step + step, logits.shape[0])):
+    start, stop = block * step, min(block * step + step, logits.shape[0])
+    for row in range(start, stop):
+        if target[row] != ignore_index:
+            source = logits[row]
+            top = largest(source)
+            total = number(0)
+            for col in range(V):
+                total += exp_negative(minus(source[col], top))
+            losses[row], logsumexp[row] = total, top
+    log_totals = losses[start:stop]
+    for i in range(log_totals.size):  # a loop of its own: one by one, logarithms are slow
+        log_totals[i] = log(log_totals[i])
+    for row in range(start, stop):
         label = target[row]
         if label == ignore_index:
+            losses[row] = number(0)
             continue
-        source = logits[row]
-        top = largest(source)
-        total = number(0)
-        for col in range(V):
-            total += exp_negative(minus(source[col], top))
-        log_total = log(total)
-        loss = number(1 - smoothing) * weight[label] * (log_total - minus(source[label], top))
+        top, log_total = number(logsumexp[row]), losses[row]
+        loss = number(1 - smoothing) * weight[label] * minus(log_total, minus(logits[row, label], top))
         if smoothing > 0:
             spread = number(0)
             for col in range(V):
-                spread += weight[col] * (log_total - minus(source[col], top))
+                spread += weight[col] * minus(log_total, minus(logits[row, col], top))
             loss += number(smoothing / V) * spread
         losses[row] = loss
-        logsumexp[row] = np.float64(top) + np.float64(log_total)
+        logsumexp[row] += np.float64(log_total)
 
 
 def cross_entropy_backward(

@@ -24,8 +24,8 @@ from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
-UNARY_GRAIN, BINARY_GRAIN, COPY_GRAIN, SUM_GRAIN = 32768, 131072, 65536, 65536
-BINARY_SIZE = 2 * BINARY_GRAIN
+BINARY_GRAIN, COPY_GRAIN, SUM_GRAIN = 65536, 16384, 16384
+BINARY_SIZE = 4 * BINARY_GRAIN
 TILE = 32
 
 
@@ -44,7 +44,7 @@ def unary(name: str, formula: Any, reference: Callable[[Array], Array]) -> Calla
         if x.dtype not in NATIVE:
             return elsewhere(apply, reference, x.dtype, x)
         y = np.empty(x.shape, x.dtype)
-        count, step = blocks(x.size, 1, UNARY_GRAIN)
+        count, step = blocks(x.size, 1)
         run(count, step, np.ascontiguousarray(x).reshape(-1), y.reshape(-1))
         return y
 
@@ -134,8 +134,8 @@ def _sigmoid_slope(g: Any, y: Any) -> Any:
 
 @kernel
 def _silu_slope(g: Any, x: Any) -> Any:
-    gate = _math.sigmoid(x)
-    return g * (gate + x * gate * _math.sigmoid(-x))
+    gate, rest = _math.sigmoids(x)
+    return g * (gate + x * gate * rest)
 
 
 def silu_backward_reference(g: Array, x: Array) -> Array:
@@ -153,7 +153,7 @@ def contiguous(x: Array) -> Array:
     """x as a C-contiguous array: x itself, or a copy that is made in tiles by several threads where that is faster."""
     if x.flags.c_contiguous:
         return x
-    simple = simplest(x) if x.size >= COPY_GRAIN and x.dtype in NATIVE and x.flags.aligned else None
+    simple = simplest(x) if x.size >= 4 * COPY_GRAIN and x.dtype in NATIVE and x.flags.aligned else None
     if simple is None:
         return np.ascontiguousarray(x)
     y = np.empty(x.shape, x.dtype)
@@ -195,8 +195,8 @@ def copy_tiles(block: int, step: int, x: Any, y: Any) -> None:
 
 # ---------------------------------------------------------------- column sums
 def sum_rows(x: Array) -> Array:
-    """(rows, cols) -> (cols,): blocks of rows are added up, then the sums of the blocks; the size alone decides the order."""
-    if x.dtype not in NATIVE or x.shape[1] < 8 or x.size < SUM_GRAIN:
+    """(rows, cols) -> (cols,): sums of blocks of rows, then the sum of those, in an order that only the size decides."""
+    if x.dtype not in NATIVE or x.shape[1] < 8 or x.size < 4 * SUM_GRAIN:
         return x.sum(0)
     x = np.ascontiguousarray(x)
     count, step = blocks(x.shape[0], x.shape[1], SUM_GRAIN)

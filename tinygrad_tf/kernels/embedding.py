@@ -16,8 +16,8 @@ from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 
 Array = np.ndarray
-# A block of the backward pass owns this many channels of the whole table, so no two blocks write to the same place.
-CHANNELS = 64
+# Each block of the backward pass has a table of its own to add to, SHARE times smaller than its part of g or more.
+BACKWARD_GRAIN, SHARE = 65536, 8
 
 
 def embedding(weight: Array, index: Array) -> Array:
@@ -50,12 +50,11 @@ def embedding_backward(g: Array, index: Array, V: int) -> Array:
         return elsewhere(embedding_backward, embedding_backward_reference, g.dtype, g, index, V)
     ids = checked_ids(index, V)
     C = g.shape[-1]
-    dweight = np.zeros((V, C), g.dtype)
+    count, step = blocks(ids.size, C, max(BACKWARD_GRAIN, SHARE * V * C))
+    tables = np.zeros((count, V, C), g.dtype)
     if g.size:
-        rows = np.ascontiguousarray(g).reshape(ids.size, C)
-        channels = CHANNELS if g.size > 32768 else C
-        embedding_channels(-(-C // channels), channels, rows, ids, dweight)
-    return dweight
+        embedding_backward_rows(count, step, np.ascontiguousarray(g).reshape(ids.size, C), ids, tables)
+    return tables[0] if count == 1 else tables.sum(0)
 
 
 def embedding_backward_reference(g: Array, index: Array, V: int) -> Array:
@@ -65,10 +64,9 @@ def embedding_backward_reference(g: Array, index: Array, V: int) -> Array:
 
 
 @parallel
-def embedding_channels(block: int, channels: int, g: Any, ids: Any, dweight: Any) -> None:
-    start, stop = block * channels, min(block * channels + channels, g.shape[1])
-    for row in range(ids.size):
-        source, target = g[row, start:stop], dweight[ids[row], start:stop]
+def embedding_backward_rows(block: int, step: int, g: Any, ids: Any, tables: Any) -> None:
+    for row in range(block * step, min(block * step + step, ids.size)):
+        source, target = g[row], tables[block, ids[row]]
         for col in range(source.size):
             target[col] += source[col]
 

@@ -15,21 +15,22 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._compile import parallel
-from tinygrad_tf.kernels._math import normal, sigmoid
+from tinygrad_tf.kernels._math import normal_tail, sigmoid, sigmoids
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 SCALE, CUBIC = math.sqrt(8 / math.pi), 0.044715
+DENSITY = 1 / math.sqrt(2 * math.pi)
 BORDER = 40.0
-GRAIN = 32768
 
 
 def gelu(x: np.ndarray, approximate: str = "none") -> np.ndarray:
     if x.dtype not in NATIVE:
         return elsewhere(gelu, gelu_reference, x.dtype, x, approximate)
     y = np.empty(x.shape, x.dtype)
-    count, step = blocks(x.size, 1, grain=GRAIN)
+    count, step = blocks(x.size, 1)
     run = gelu_exact if approximate == "none" else gelu_tanh
     run(count, step, np.ascontiguousarray(x).reshape(-1), y.reshape(-1))
     return y
@@ -54,7 +55,7 @@ def gelu_exact(block: int, step: int, x: Any, y: Any) -> None:
     widest_vectors()
     source, target = x[block * step : block * step + step], y[block * step : block * step + step]
     for i in range(source.size):
-        target[i] = source[i] * normal(source[i])[0]
+        target[i] = _math.gelu(source[i])
 
 
 @parallel
@@ -71,7 +72,7 @@ def gelu_backward(g: np.ndarray, x: np.ndarray, approximate: str = "none") -> np
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         return elsewhere(gelu_backward, gelu_backward_reference, np.result_type(g, x), g, x, approximate)
     dx = np.empty(x.shape, x.dtype)
-    count, step = blocks(x.size, 1, grain=GRAIN)
+    count, step = blocks(x.size, 1)
     run = gelu_exact_backward if approximate == "none" else gelu_tanh_backward
     run(count, step, np.ascontiguousarray(g).reshape(-1), np.ascontiguousarray(x).reshape(-1), dx.reshape(-1))
     return dx
@@ -89,9 +90,11 @@ def gelu_exact_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
     widest_vectors()
     start, stop = block * step, block * step + step
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
+    zero, one, density = x.dtype.type(0), x.dtype.type(1), x.dtype.type(DENSITY)
     for i in range(source.size):
-        cumulative, density = normal(source[i])
-        target[i] = upper[i] * (cumulative + source[i] * density)
+        tail, decay = normal_tail(source[i])
+        cumulative = tail if source[i] < zero else one - tail
+        target[i] = upper[i] * (cumulative + source[i] * (density * decay))
 
 
 @parallel
@@ -101,11 +104,11 @@ def gelu_tanh_backward(block: int, step: int, g: Any, x: Any, dx: Any) -> None:
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
     number = x.dtype.type
     linear, cubic, slope = number(SCALE), number(SCALE * CUBIC), number(3 * SCALE * CUBIC)
-    one, border = number(1), number(BORDER)
+    border = number(BORDER)
     for i in range(source.size):
         # Beyond the border the gate is 0 or 1; its slope, 0, must not meet an infinite square.
         z = source[i]
         z = border if z > border else (-border if z < -border else z)
         square = z * z
-        gate = sigmoid(z * (linear + cubic * square))
-        target[i] = upper[i] * (gate + z * gate * (one - gate) * (linear + slope * square))
+        gate, rest = sigmoids(z * (linear + cubic * square))
+        target[i] = upper[i] * (gate + z * gate * rest * (linear + slope * square))

@@ -7,9 +7,9 @@ Shapes: x, g, y (..., C), weight and bias (C,), one mean and one rstd for each r
                  dweight = sum(g z)       dbias = sum(g)            over all rows
     rms_norm     the same without mean and bias, rrms = 1 / sqrt(average(x^2) + eps)
 
-The mean is returned in float64. In float32 it would be off by up to 0.03 where x is about a million, and the backward
-pass, which subtracts it from x again, would see that error. It takes the mean as two float32 numbers and subtracts
-both. The forward pass subtracts the row's first number from all before it adds them, for the same reason.
+The mean is returned in float64. In float32 it would be off by up to 0.03 where x is about a million, and x - mean with
+it. So the forward pass finds a rough mean first, and then the average distance from it along with the variance; and the
+backward pass takes the mean as two float32 numbers. Both subtract the two parts one after the other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, rows_of
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
-BACKWARD_GRAIN = 65536  # each block of rows also writes one row of sums for dweight and one for dbias
+BACKWARD_GRAIN = 16384  # each block of rows also writes one row of sums for dweight and one for dbias
 
 
 # ---------------------------------------------------------------- layer_norm
@@ -59,19 +59,22 @@ def layer_norm_rows(
     cols = number(x.shape[1])
     for row in range(block * step, min(block * step + step, x.shape[0])):
         source, target = x[row], y[row]
-        first = source[0]
         total = number(0)
         for col in range(source.size):
-            total += minus(source[col], first)
-        shift = total / cols
-        squares = number(0)
+            total += source[col]
+        rough = total / cols
+        rest, squares = number(0), number(0)
         for col in range(source.size):
-            distance = minus(minus(source[col], first), shift)
+            distance = minus(source[col], rough)
+            rest += distance
             squares += distance * distance
-        scale = number(1) / np.sqrt(squares / cols + number(eps))
+        rest = rest / cols
+        variance = squares / cols - rest * rest
+        variance = number(0) if variance < number(0) else variance
+        scale = number(1) / np.sqrt(variance + number(eps))
         for col in range(source.size):
-            target[col] = minus(minus(source[col], first), shift) * scale * weight[col] + bias[col]
-        mean[row] = np.float64(first) + np.float64(shift)
+            target[col] = minus(minus(source[col], rough), rest) * scale * weight[col] + bias[col]
+        mean[row] = np.float64(rough) + np.float64(rest)
         rstd[row] = scale
 
 
@@ -91,21 +94,16 @@ def layer_norm_backward(
         dtype = np.result_type(g, x)
         return elsewhere(layer_norm_backward, layer_norm_backward_reference, dtype, g, x, weight, mean, rstd, *needs)
     rows = rows_of(x)
-    shape = rows.shape
-    count, step = blocks(shape[0], shape[1], BACKWARD_GRAIN)
-    dx = np.empty(x.shape if need_x else (0,), x.dtype)
-    sums = np.zeros((2, count, shape[1]), x.dtype)
+    count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
+    dx, sums = np.empty(x.shape, x.dtype), np.zeros((2, count, rows.shape[1]), x.dtype)
     if x.size:
         scale, _ = scale_and_shift(rows, weight, None)
-        targets = dx.reshape(shape if need_x else (0, 0)), sums, need_x, need_weight or need_bias
-        layer_norm_backward_rows(
-            count, step, rows_of(g), rows, scale, np.ascontiguousarray(mean, np.float64).reshape(-1),
-            np.ascontiguousarray(rstd, x.dtype).reshape(-1), *targets
-        )  # fmt: skip
+        mean, rstd = np.ascontiguousarray(mean, np.float64), np.ascontiguousarray(rstd, x.dtype)
+        layer_norm_backward_rows(count, step, rows_of(g), rows, scale, mean, rstd, dx.reshape(rows.shape), sums)
     return (
         dx if need_x else None,
-        sums[0].sum(0) if need_weight else None,
-        sums[1].sum(0) if need_bias else None,
+        total_of(sums[0]) if need_weight else None,
+        total_of(sums[1]) if need_bias else None,
     )
 
 
@@ -130,32 +128,33 @@ def layer_norm_backward_reference(
 
 @parallel
 def layer_norm_backward_rows(
-    block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any,
-    need_x: bool, need_sums: bool
-) -> None:  # fmt: skip
+    block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any
+) -> None:
     widest_vectors()
     number = x.dtype.type
     cols = number(x.shape[1])
     dweight, dbias = sums[0, block], sums[1, block]
     for row in range(block * step, min(block * step + step, x.shape[0])):
-        upper, source, scale = g[row], x[row], rstd[row]
+        upper, source, target, scale = g[row], x[row], dx[row], rstd[row]
         high = number(mean[row])
         low = number(mean[row] - np.float64(high))
-        if need_sums:
-            for col in range(source.size):
-                dweight[col] += upper[col] * (minus(minus(source[col], high), low) * scale)
-                dbias[col] += upper[col]
-        if need_x:
-            target = dx[row]
-            total, product = number(0), number(0)
-            for col in range(source.size):
-                dz = upper[col] * weight[col]
-                total += dz
-                product += dz * (minus(minus(source[col], high), low) * scale)
-            average, slope = total / cols, product / cols
-            for col in range(source.size):
-                z = minus(minus(source[col], high), low) * scale
-                target[col] = scale * (upper[col] * weight[col] - average - z * slope)
+        total, product = number(0), number(0)
+        for col in range(source.size):
+            z = minus(minus(source[col], high), low) * scale
+            dz = upper[col] * weight[col]
+            total += dz
+            product += dz * z
+        average, slope = total / cols, product / cols
+        for col in range(source.size):
+            z = minus(minus(source[col], high), low) * scale
+            target[col] = scale * minus(minus(upper[col] * weight[col], average), z * slope)
+            dweight[col] += upper[col] * z
+            dbias[col] += upper[col]
+
+
+def total_of(sums: Array) -> Array:
+    """The sums of all blocks, added in their order."""
+    return sums[0] if len(sums) == 1 else sums.sum(0)
 
 
 def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
@@ -209,13 +208,12 @@ def rms_norm_backward(
         return elsewhere(rms_norm_backward, rms_norm_backward_reference, dtype, g, x, weight, rrms, need_x, need_weight)
     rows = rows_of(x)
     count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
-    dx = np.empty(x.shape if need_x else (0,), x.dtype)
-    sums = np.zeros((count, rows.shape[1]), x.dtype)
+    dx, sums = np.empty(x.shape, x.dtype), np.zeros((count, rows.shape[1]), x.dtype)
     if x.size:
-        scale, target = scale_and_shift(rows, weight, None)[0], dx.reshape(rows.shape if need_x else (0, 0))
-        rrms = np.ascontiguousarray(rrms, x.dtype).reshape(-1)
-        rms_norm_backward_rows(count, step, rows_of(g), rows, scale, rrms, target, sums, need_x, need_weight)
-    return dx if need_x else None, sums.sum(0) if need_weight else None
+        scale, _ = scale_and_shift(rows, weight, None)
+        rrms = np.ascontiguousarray(rrms, x.dtype)
+        rms_norm_backward_rows(count, step, rows_of(g), rows, scale, rrms, dx.reshape(rows.shape), sums)
+    return dx if need_x else None, total_of(sums) if need_weight else None
 
 
 def rms_norm_backward_reference(
@@ -229,22 +227,17 @@ def rms_norm_backward_reference(
 
 
 @parallel
-def rms_norm_backward_rows(
-    block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any, need_x: bool, need_sums: bool
-) -> None:
+def rms_norm_backward_rows(block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any) -> None:
     widest_vectors()
     number = x.dtype.type
     dweight = sums[block]
     for row in range(block * step, min(block * step + step, x.shape[0])):
-        upper, source, scale = g[row], x[row], rrms[row]
-        if need_sums:
-            for col in range(source.size):
-                dweight[col] += upper[col] * (source[col] * scale)
-        if need_x:
-            target = dx[row]
-            product = number(0)
-            for col in range(source.size):
-                product += upper[col] * weight[col] * (source[col] * scale)
-            slope = product / number(x.shape[1])
-            for col in range(source.size):
-                target[col] = scale * (upper[col] * weight[col] - source[col] * scale * slope)
+        upper, source, target, scale = g[row], x[row], dx[row], rrms[row]
+        product = number(0)
+        for col in range(source.size):
+            product += upper[col] * weight[col] * (source[col] * scale)
+        slope = product / number(x.shape[1])
+        for col in range(source.size):
+            z = source[col] * scale
+            target[col] = scale * (upper[col] * weight[col] - z * slope)
+            dweight[col] += upper[col] * z

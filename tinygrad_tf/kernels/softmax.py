@@ -89,7 +89,7 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     if x.size:
         rows = rows_of(x)
         count, step = blocks(*rows.shape)
-        log_softmax_rows(count, step, rows, y.reshape(rows.shape))
+        log_softmax_rows(count, step, rows, y.reshape(rows.shape), np.empty(len(rows), x.dtype))
     return y
 
 
@@ -99,17 +99,25 @@ def log_softmax_reference(x: np.ndarray) -> np.ndarray:
 
 
 @parallel
-def log_softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
+def log_softmax_rows(block: int, step: int, x: Any, y: Any, totals: Any) -> None:
     widest_vectors()
-    for row in range(block * step, min(block * step + step, x.shape[0])):
+    start, stop = block * step, min(block * step + step, x.shape[0])
+    for row in range(start, stop):
         source, target = x[row], y[row]
         top = largest(source)
         total = x.dtype.type(0)
         for col in range(source.size):
-            total += exp_negative(minus(source[col], top))
-        log_total = log(total)
-        for col in range(source.size):
-            target[col] = minus(minus(source[col], top), log_total)
+            shifted = minus(source[col], top)
+            target[col] = shifted
+            total += exp_negative(shifted)
+        totals[row] = total
+    logs = totals[start:stop]
+    for i in range(logs.size):  # a loop of its own: one by one, logarithms are slow
+        logs[i] = log(logs[i])
+    for row in range(start, stop):
+        target, log_total = y[row], totals[row]
+        for col in range(target.size):
+            target[col] -= log_total
 
 
 def log_softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
