@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf import engine
+from tinygrad_tf import engine, graph
 
 _plain_node = engine.Node
 _PACKAGE = os.path.dirname(engine.__file__)
@@ -61,6 +61,11 @@ def _has_nan(part: Any) -> bool:
     return array.dtype.kind in "fV" and bool(np.isnan(array.astype(np.float64)).any())
 
 
+def _record_with(node: type[engine.Node]) -> None:
+    """Have all operations record Nodes of this class: no other mode costs anything while it is off."""
+    graph.Node = engine.Node = node  # type: ignore[misc]
+
+
 class set_detect_anomaly:
     """Switch anomaly mode on or off: at once, and back at the end of a `with` block. For all threads; it costs time.
 
@@ -77,13 +82,13 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True):
         self.before = engine.Node
-        engine.Node = _TracedNode if mode and check_nan else _plain_node  # type: ignore[misc]
+        _record_with(_TracedNode if mode and check_nan else _plain_node)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: Any) -> None:
-        engine.Node = self.before  # type: ignore[misc]
+        _record_with(self.before)
 
 
 class detect_anomaly(set_detect_anomaly):
