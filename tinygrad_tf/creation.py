@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf._device import checked
+from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
-from tinygrad_tf.ops import elementwise, shape
-from tinygrad_tf.ops._types import DEFAULT_FLOAT
+from tinygrad_tf.functions import cat as cat
+from tinygrad_tf.ops._types import default_float
+from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Tensor
 
 Generator = random.Generator
 
 
-def _finish(array: np.ndarray, requires_grad: bool) -> Tensor:
+def _finish(array: np.ndarray, requires_grad: bool, device: Any = None) -> Tensor:
+    checked(device)
     t: Tensor = make(array)
     return t.requires_grad_() if requires_grad else t
 
 
-def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = tuple(sizes[0])
-    found = tuple(int(n) for n in sizes)
+def _kind(dtype: Any, otherwise: Any = None) -> np.dtype:
+    """The NumPy dtype asked for, or else the default."""
+    if dtype is not None:
+        return array_dtype(dtype)
+    return default_float() if otherwise is None else np.dtype(otherwise)
+
+
+def _sizes(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    found = sizes_of(name, sizes)
     if any(n < 0 for n in found):
-        raise RuntimeError(f"a shape has no negative sizes, got {found}")
+        raise RuntimeError(f"{name}: a shape has no negative sizes, got {found}")
     return found
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, arrays. Python floats become float32.
 
     >>> tensor([[1, 2], [3, 4]])
@@ -40,27 +49,46 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     if isinstance(data, Tensor):
         array = data.array
     elif isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
+        array = _numbers(np.asarray(data))
     else:
-        array = _from_sequence(data, dtype)
-    if dtype is not None:
-        array = array.astype(dtype)
-    return _finish(np.array(array, order="C"), requires_grad)
+        array = _from_sequence(data)
+    with np.errstate(all="ignore"):  # a number too large for the dtype becomes infinite
+        return _finish(np.array(array, dtype=_kind(dtype, array.dtype), order="C"), requires_grad, device)
 
 
-def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
-    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32 unless told."""
-    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Tensor):
-        data = [d.array if isinstance(d, Tensor) else d for d in data]
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """The array, if its dtype is one that tensors have."""
     try:
-        array = np.asarray(data)
+        as_dtype(array.dtype)
+    except TypeError:
+        raise TypeError(f"a tensor cannot hold NumPy's {array.dtype}: bools, integers and floating point numbers only") from None
+    return array
+
+
+def _from_sequence(data: Any) -> np.ndarray:
+    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32."""
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"tensor: needs numbers or nested lists of them, got {type(data).__name__}")
+    plain = _without_tensors(data)
+    try:
+        array = np.asarray(plain)
     except ValueError:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
-    if array.dtype == object:
-        raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} with entries that are not numbers")
-    if dtype is None and array.dtype == np.float64 and not _has_numpy(data):
-        array = array.astype(DEFAULT_FLOAT)
-    return array if array.size or array.dtype != np.float64 else array.astype(DEFAULT_FLOAT)
+    if array.dtype == object or array.dtype.kind in "US":
+        raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} with entries that are not numbers of 64 bits")
+    if array.dtype == np.float64 and (not array.size or not _has_numpy(plain)):
+        with np.errstate(all="ignore"):
+            array = array.astype(default_float())
+    return _numbers(array)
+
+
+def _without_tensors(data: Any) -> Any:
+    """Tensors in nested lists as NumPy arrays; 0-d ones as NumPy numbers."""
+    if isinstance(data, Tensor):
+        return data.array if data.array.ndim else data.array[()]
+    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, list, tuple)) for d in data):
+        return [_without_tensors(d) for d in data]
+    return data
 
 
 def _has_numpy(data: Any) -> bool:
@@ -72,69 +100,128 @@ def _has_numpy(data: Any) -> bool:
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """As `tensor`, but shares memory with an array where it can."""
     if isinstance(data, Tensor):
-        return data.to(dtype) if dtype is not None else data
-    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype):
-        return make(data)
-    return tensor(data, dtype=dtype)
+        return data.to(device, dtype)
+    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == array_dtype(dtype)):
+        return _finish(_numbers(data), False, device)
+    return tensor(data, dtype=dtype, device=device)
+
+
+asarray = as_tensor
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the array's own memory."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: needs a NumPy array, got {type(array).__name__}")
-    return make(array)
+    return make(_numbers(array))
+
+
+def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
+    """A tensor on the memory of bytes (which cannot be written to) or of another buffer."""
+    return _finish(np.frombuffer(buffer, array_dtype(dtype), count, offset), requires_grad)
+
+
+def _constructor(name: str, dtype: str) -> Any:
+    """PyTorch's old makers: LongTensor([1, 2]) from data, LongTensor(2, 3) for a shape."""
+
+    def make_tensor(*data: Any) -> Tensor:
+        if len(data) == 1 and not isinstance(data[0], int):
+            return tensor(data[0], dtype=dtype)
+        return zeros(*data, dtype=dtype) if data else zeros(0, dtype=dtype)
+
+    make_tensor.__name__ = make_tensor.__qualname__ = name
+    make_tensor.wanted_dtype = dtype  # type: ignore[attr-defined]
+    return make_tensor
+
+
+FloatTensor, DoubleTensor = _constructor("FloatTensor", "float32"), _constructor("DoubleTensor", "float64")
+HalfTensor, BFloat16Tensor = _constructor("HalfTensor", "float16"), _constructor("BFloat16Tensor", "bfloat16")
+LongTensor, IntTensor = _constructor("LongTensor", "int64"), _constructor("IntTensor", "int32")
+ShortTensor, CharTensor = _constructor("ShortTensor", "int16"), _constructor("CharTensor", "int8")
+ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("BoolTensor", "bool")
+
+
+# --- filled -----------------------------------------------------------------------------------------------------------
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    if dtype is None:
-        kind = type(fill_value)
-        dtype = np.bool_ if kind is bool else np.int64 if kind is int else DEFAULT_FLOAT
-    fill = fill_value.array if isinstance(fill_value, Tensor) else fill_value
-    return _finish(np.full(_sizes((size,) if isinstance(size, int) else tuple(size)), fill, dtype), requires_grad)
+    fill = fill_value.array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
+    kind = _kind(dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype)
+    with np.errstate(all="ignore"):
+        return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.zeros(_sizes(size), DEFAULT_FLOAT if dtype is None else dtype), requires_grad)
+    return _finish(np.zeros(_sizes("zeros", size), _kind(dtype)), requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.ones(_sizes(size), DEFAULT_FLOAT if dtype is None else dtype), requires_grad)
+    return _finish(np.ones(_sizes("ones", size), _kind(dtype)), requires_grad, device)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
     """Zeros: memory with leftovers of other arrays in it has cost people days."""
-    return zeros(*size, dtype=dtype, requires_grad=requires_grad)
+    return _finish(np.zeros(_sizes("empty", size), _kind(dtype)), requires_grad, device)
 
 
-def zeros_like(like: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return zeros(like.array.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad)
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return _finish(np.zeros(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
 
 
-def ones_like(like: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return ones(like.array.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad)
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return _finish(np.ones(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
 
 
-def full_like(like: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(like.array.shape, fill_value, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad)
+empty_like = zeros_like
 
 
-def arange(*bounds: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """arange(end), arange(start, end) or arange(start, end, step); int64 for integers, float32 otherwise."""
-    start, end, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    return full(input.array.shape, fill_value, dtype=input.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+
+
+# --- counted ----------------------------------------------------------------------------------------------------------
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """arange(end), arange(start, end) or arange(start, end, step), without `end`; int64 for integers, float32 otherwise."""
+    if end is None:
+        start, end = 0, start
     values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
-    if values[2] == 0:
-        raise RuntimeError("arange: step must not be 0")
-    if dtype is None:
-        dtype = np.int64 if all(isinstance(v, int) for v in values) else DEFAULT_FLOAT
-    return _finish(np.arange(*values).astype(dtype, copy=False), requires_grad)
+    start, end, step = values
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"arange: no step of {step} leads from {start} to {end}")
+    kind = _kind(dtype, np.int64 if all(isinstance(v, int) for v in values) else None)
+    if all(isinstance(v, int) for v in values):
+        return _finish(np.arange(start, end, step).astype(kind, copy=False), requires_grad, device)
+    count = math.ceil((end - start) / step)
+    return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.linspace(start, end, steps).astype(DEFAULT_FLOAT if dtype is None else dtype), requires_grad)
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """`steps` numbers at equal distances from start to end, both included."""
+    if steps < 0:
+        raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
+    return _finish(np.linspace(float(start), float(end), steps).astype(_kind(dtype)), requires_grad, device)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """base ** start to base ** end in `steps` equal factors."""
+    exponents = np.linspace(float(start), float(end), steps)
+    return _finish(np.power(float(base), exponents).astype(_kind(dtype)), requires_grad, device)
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.eye(n, m, dtype=DEFAULT_FLOAT if dtype is None else dtype), requires_grad)
+    """Ones on the diagonal."""
+    return _finish(np.eye(n, m, dtype=_kind(dtype)), requires_grad, device)
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """The row and column numbers of the lower triangle, (2, count)."""
+    return _finish(np.stack(np.tril_indices(row, offset, col)).astype(_kind(dtype, np.int64)), False, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    return _finish(np.stack(np.triu_indices(row, offset, col)).astype(_kind(dtype, np.int64)), False, device)
 
 
 # --- random -----------------------------------------------------------------------------------------------------------
@@ -146,22 +233,33 @@ def _generator(generator: Generator | None) -> Generator:
 
 def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform in [0, 1)."""
-    wanted = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
-    return _finish(_generator(generator).uniform(_sizes(size), dtype=wanted), requires_grad)
+    return _finish(_generator(generator).uniform(_sizes("rand", size), dtype=_kind(dtype)), requires_grad, device)
 
 
 def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal with mean 0 and standard deviation 1."""
-    wanted = DEFAULT_FLOAT if dtype is None else np.dtype(dtype)
-    return _finish(_generator(generator).normal(_sizes(size), dtype=wanted), requires_grad)
+    return _finish(_generator(generator).normal(_sizes("randn", size), dtype=_kind(dtype)), requires_grad, device)
 
 
-def rand_like(like: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return rand(like.array.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad)
+def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return rand(input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device, requires_grad=requires_grad)
 
 
-def randn_like(like: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    return randn(like.array.shape, dtype=like.dtype if dtype is None else dtype, requires_grad=requires_grad)
+def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return randn(input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device, requires_grad=requires_grad)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Normal random numbers: normal(mean, std, size), or of the shape of tensors of means and deviations."""
+    if size is not None:
+        values = _generator(generator).normal(_sizes("normal", (size,)), float(mean), float(std), _kind(dtype))
+        return _finish(values, requires_grad, device)
+    if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
+        raise TypeError("normal: size is missing, as in normal(0.0, 1.0, (2, 3))")
+    shape = np.broadcast_shapes(*(x.array.shape for x in (mean, std) if isinstance(x, Tensor)))
+    first = mean if isinstance(mean, Tensor) else std
+    drawn = make(_generator(generator).normal(shape, dtype=first.array.dtype))
+    return drawn * (std.detach() if isinstance(std, Tensor) else std) + (mean.detach() if isinstance(mean, Tensor) else mean)
 
 
 def randint(*args: Any, size: Any = None, low: int | None = None, high: int | None = None, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -169,47 +267,21 @@ def randint(*args: Any, size: Any = None, low: int | None = None, high: int | No
     rest = list(args)
     if size is None and rest and isinstance(rest[-1], (tuple, list)):
         size = rest.pop()
-    if size is None:
-        raise TypeError("randint: size is missing, as in randint(0, 10, (2, 3))")
+    if size is None or len(rest) > 2 or (not rest and high is None):
+        raise TypeError("randint: needs a range and a size, as in randint(0, 10, (2, 3)) or randint(10, (2, 3))")
     low, high = (rest[0], rest[1]) if len(rest) == 2 else (low or 0, rest[0] if rest else high)
-    values = _generator(generator).integers(low, high, _sizes(tuple(size)))
-    return _finish(values.astype(np.int64 if dtype is None else dtype, copy=False), requires_grad)
+    kind = _kind(dtype, np.int64)
+    values = _generator(generator).integers(int(low), int(high), _sizes("randint", (size,)))  # type: ignore[arg-type]
+    return _finish(values.astype(kind, copy=False), requires_grad, device)
+
+
+def randint_like(input: Tensor, *bounds: int, dtype: Any = None, device: Any = None) -> Tensor:
+    return randint(*bounds, input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
+    """The numbers from 0 to n - 1 in random order."""
     values = _generator(generator).permutation(n)
-    return _finish(values.astype(np.int64 if dtype is None else dtype, copy=False), False)
+    return _finish(values.astype(_kind(dtype, np.int64), copy=False), False, device)
 
-
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
-    """Draw indices with the given weights, for each row; an entry of weight 0 is never drawn."""
-    rows = input.array.reshape(-1, input.array.shape[-1])
-    drawn = _generator(generator).multinomial(rows, num_samples, replacement)
-    return _finish(np.asarray(drawn, np.int64).reshape(*input.array.shape[:-1], num_samples), False)
-
-
-# --- of tensors -------------------------------------------------------------------------------------------------------
-
-
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    return shape.cat(tensors, dim)
-
-
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    return shape.stack(tensors, dim)
-
-
-def where(condition: Tensor, input: Any, other: Any) -> Tensor:
-    return elementwise.where(condition, input, other)
-
-
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangle, zeros above the diagonal."""
-    keep = np.tri(*input.array.shape[-2:], diagonal, dtype=bool)
-    return elementwise.where(make(keep), input, 0) if input.dtype != bool else make(input.array & keep)
-
-
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangle, zeros below the diagonal."""
-    keep = ~np.tri(*input.array.shape[-2:], diagonal - 1, dtype=bool)
-    return elementwise.where(make(keep), input, 0) if input.dtype != bool else make(input.array & keep)
+__all__ = [n for n, value in list(globals().items()) if getattr(value, "__module__", "") == __name__ and n[0] != "_"]

@@ -1,55 +1,62 @@
-"""class Tensor: what users hold. Every operator and method is one line that calls an operation of ops/.
-
-This file is longer than others because it is a list: the whole typed face of a tensor in one place.
-"""
+"""class Tensor: what users hold. Here are its identity, its gradients and its operators; methods/ has the rest by topic."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tinygrad_tf import engine
-from tinygrad_tf.ops import activation, elementwise, index, inplace, linalg, reduce, shape, softmax
-from tinygrad_tf.ops._types import DEFAULT_FLOAT, axes, axis, category
+from tinygrad_tf.methods import ElementwiseMethods, IndexingMethods, PythonTypeMethods, ReductionMethods, ShapeMethods
+from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.ops import compare, elementwise, index, inplace, linalg
+from tinygrad_tf.ops._types import axis, default_float
 from tinygrad_tf.printing import tensor_format, tensor_repr
 
-Dim = int | tuple[int, ...] | list[int] | None
-Number = bool | int | float
-Operand = Any  # a Tensor, a Python or NumPy number
+Operand = Any  # a Tensor, a NumPy array, a number of Python or NumPy
 
 
 class Size(tuple[int, ...]):
-    """A shape: a tuple that also knows how many elements it has."""
+    """A shape: a tuple that also knows how many elements it has.
+
+    >>> Size([2, 3]).numel()
+    6
+    """
+
+    __slots__ = ()
 
     def numel(self) -> int:
-        return int(np.prod(self, dtype=np.int64))
+        return math.prod(self)
+
+    def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, times: Any) -> Size:
+        return Size(tuple.__mul__(self, times))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = tuple.__getitem__(self, key)
+        return Size(found) if isinstance(key, slice) else found
 
     def __repr__(self) -> str:
-        return f"Size({list(self)})"
+        return f"torch.Size({list(self)})"
 
 
-class ValuesIndices(NamedTuple):
-    """What max, min, sort and topk along a dimension return."""
+def _augmented(operator: Callable[[Tensor, Operand], Tensor]) -> Callable[[Tensor, Operand], Tensor]:
+    """`x += y` from `x + y`: the result is written into the memory of x."""
+    method = in_place(operator)
 
-    values: Tensor
-    indices: Tensor
+    def write(self: Tensor, other: Operand) -> Tensor:
+        return method(self, other) if _known(other) else NotImplemented
 
-
-def _operand(x: Any) -> Any:
-    """A NumPy number as a Python number, so that it never widens a float32 tensor."""
-    return x.item() if isinstance(x, np.generic) else x
+    return write
 
 
-def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """view(2, 3) and view((2, 3)) mean the same."""
-    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
-        sizes = tuple(sizes[0])
-    return tuple(int(n) for n in sizes)
-
-
-class Tensor(engine.Tensor, results=True):
+class Tensor(
+    ElementwiseMethods, ReductionMethods, ShapeMethods, IndexingMethods, PythonTypeMethods, engine.Tensor, results=True
+):
     """An array with a history: operations on tensors that require gradients are recorded, `backward` differentiates them.
 
     >>> import tinygrad_tf as tg
@@ -62,10 +69,9 @@ class Tensor(engine.Tensor, results=True):
     __array_ufunc__ = None  # np.float64(2.0) * x leaves the product to us
     __hash__ = object.__hash__
 
-    def __init__(self, data: Any = (), requires_grad: bool = False):
-        array = data.array if isinstance(data, engine.Tensor) else np.asarray(data)
-        if not isinstance(data, (engine.Tensor, np.ndarray, np.generic)):
-            array = array.astype(DEFAULT_FLOAT)
+    def __init__(self, *data: Any, requires_grad: bool = False):
+        """Tensor(array), Tensor(tensor): on the same memory; Tensor([1, 2]): a float32 copy; Tensor(2, 3): zeros of that shape."""
+        array = _constructed(data)
         self.array, self.node, self.grad, self.storage, self.view_of = array, None, None, engine.Storage(), None
         if requires_grad:
             engine.leaf(self)
@@ -75,10 +81,6 @@ class Tensor(engine.Tensor, results=True):
     @property
     def shape(self) -> Size:
         return Size(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
 
     @property
     def ndim(self) -> int:
@@ -117,8 +119,22 @@ class Tensor(engine.Tensor, results=True):
     def data_ptr(self) -> int:
         return self.array.__array_interface__["data"][0]
 
-    def is_floating_point(self) -> bool:
-        return category(self.array.dtype) == 2
+    def storage_offset(self) -> int:
+        """How many elements into the memory of the tensor that this is a view of."""
+        root = self.array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        start = root.__array_interface__["data"][0]
+        return (self.data_ptr() - start) // self.array.itemsize
+
+    def is_shared(self) -> bool:
+        return False
+
+    @property
+    def is_sparse(self) -> bool:
+        return False
+
+    ndimension = dim
 
     # --- to Python and NumPy --------------------------------------------------------------------------------------
 
@@ -241,47 +257,41 @@ class Tensor(engine.Tensor, results=True):
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf in `.grad`, too."""
-        node = engine.current_node(self)
-        if node is None:
-            raise RuntimeError("retain_grad: this tensor does not require a gradient")
-        node.owner = engine.weakref.ref(self)
+        engine.retain_grad(self)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> engine.HookHandle:
         """Call `hook` with this tensor's complete gradient during backward; what it returns replaces the gradient."""
         return engine.add_hook(self, hook)
 
-    def clone(self) -> Tensor:
-        return shape.clone(self)
-
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def __add__(self, other: Operand) -> Tensor:
-        return elementwise.add(self, _operand(other)) if _known(other) else NotImplemented
+        return elementwise.add(self, operand(other)) if _known(other) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Operand) -> Tensor:
-        return elementwise.sub(self, _operand(other)) if _known(other) else NotImplemented
+        return elementwise.sub(self, operand(other)) if _known(other) else NotImplemented
 
     def __rsub__(self, other: Operand) -> Tensor:
-        return elementwise.sub(_operand(other), self) if _known(other) else NotImplemented
+        return elementwise.sub(operand(other), self) if _known(other) else NotImplemented
 
     def __mul__(self, other: Operand) -> Tensor:
-        return elementwise.mul(self, _operand(other)) if _known(other) else NotImplemented
+        return elementwise.mul(self, operand(other)) if _known(other) else NotImplemented
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Operand) -> Tensor:
-        return elementwise.div(self, _operand(other)) if _known(other) else NotImplemented
+        return elementwise.div(self, operand(other)) if _known(other) else NotImplemented
 
     def __rtruediv__(self, other: Operand) -> Tensor:
-        return elementwise.div(_operand(other), self) if _known(other) else NotImplemented
+        return elementwise.div(operand(other), self) if _known(other) else NotImplemented
 
     def __pow__(self, other: Operand) -> Tensor:
-        return elementwise.power(self, _operand(other)) if _known(other) else NotImplemented
+        return elementwise.power(self, operand(other)) if _known(other) else NotImplemented
 
     def __rpow__(self, other: Operand) -> Tensor:
-        return elementwise.power(_operand(other), self) if _known(other) else NotImplemented
+        return elementwise.power(operand(other), self) if _known(other) else NotImplemented
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return linalg.matmul(self, other)
@@ -293,308 +303,104 @@ class Tensor(engine.Tensor, results=True):
         return elementwise.abs_(self)
 
     def __eq__(self, other: Operand) -> Tensor:  # type: ignore[override]
-        return elementwise.eq(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.eq(self, operand(other)) if _known(other) else NotImplemented
 
     def __ne__(self, other: Operand) -> Tensor:  # type: ignore[override]
-        return elementwise.ne(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.ne(self, operand(other)) if _known(other) else NotImplemented
 
     def __lt__(self, other: Operand) -> Tensor:
-        return elementwise.lt(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.lt(self, operand(other)) if _known(other) else NotImplemented
 
     def __le__(self, other: Operand) -> Tensor:
-        return elementwise.le(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.le(self, operand(other)) if _known(other) else NotImplemented
 
     def __gt__(self, other: Operand) -> Tensor:
-        return elementwise.gt(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.gt(self, operand(other)) if _known(other) else NotImplemented
 
     def __ge__(self, other: Operand) -> Tensor:
-        return elementwise.ge(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.ge(self, operand(other)) if _known(other) else NotImplemented
 
     def __and__(self, other: Operand) -> Tensor:
-        return elementwise.bitwise_and(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.bitwise_and(self, operand(other)) if _known(other) else NotImplemented
 
     def __or__(self, other: Operand) -> Tensor:
-        return elementwise.bitwise_or(self, _operand(other)) if _known(other) else NotImplemented
+        return compare.bitwise_or(self, operand(other)) if _known(other) else NotImplemented
 
     def __invert__(self) -> Tensor:
-        return elementwise.bitwise_not(self)
+        return compare.bitwise_not(self)
+
+    def __xor__(self, other: Operand) -> Tensor:
+        return compare.bitwise_xor(self, operand(other)) if _known(other) else NotImplemented
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __lshift__(self, other: Operand) -> Tensor:
+        return compare.bitwise_left_shift(self, operand(other)) if _known(other) else NotImplemented
+
+    def __rshift__(self, other: Operand) -> Tensor:
+        return compare.bitwise_right_shift(self, operand(other)) if _known(other) else NotImplemented
+
+    def __floordiv__(self, other: Operand) -> Tensor:
+        return elementwise.floor_divide(self, operand(other)) if _known(other) else NotImplemented
+
+    def __rfloordiv__(self, other: Operand) -> Tensor:
+        return elementwise.floor_divide(operand(other), self) if _known(other) else NotImplemented
+
+    def __mod__(self, other: Operand) -> Tensor:
+        return elementwise.remainder(self, operand(other)) if _known(other) else NotImplemented
+
+    def __rmod__(self, other: Operand) -> Tensor:
+        return elementwise.remainder(operand(other), self) if _known(other) else NotImplemented
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __round__(self, decimals: int = 0) -> Tensor:
+        return elementwise.round_(self, decimals)
 
     # --- in place -------------------------------------------------------------------------------------------------
 
-    def __iadd__(self, other: Operand) -> Tensor:
-        return inplace.write("add_", self, elementwise.add, _operand(other)) if _known(other) else NotImplemented
-
-    def __isub__(self, other: Operand) -> Tensor:
-        return inplace.write("sub_", self, elementwise.sub, _operand(other)) if _known(other) else NotImplemented
-
-    def __imul__(self, other: Operand) -> Tensor:
-        return inplace.write("mul_", self, elementwise.mul, _operand(other)) if _known(other) else NotImplemented
-
-    def __itruediv__(self, other: Operand) -> Tensor:
-        return inplace.write("div_", self, elementwise.div, _operand(other)) if _known(other) else NotImplemented
-
-    def add_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
-        return inplace.write("add_", self, Tensor.add, other, alpha=alpha)
-
-    def sub_(self, other: Operand, *, alpha: Number = 1) -> Tensor:
-        return inplace.write("sub_", self, Tensor.sub, other, alpha=alpha)
-
-    def mul_(self, other: Operand) -> Tensor:
-        return inplace.write("mul_", self, elementwise.mul, _operand(other))
-
-    def div_(self, other: Operand) -> Tensor:
-        return inplace.write("div_", self, elementwise.div, _operand(other))
-
-    def zero_(self) -> Tensor:
-        return self.fill_(0)
-
-    def fill_(self, value: Operand) -> Tensor:
-        inplace.set_item(self, ..., _operand(value))
-        return self
-
-    def copy_(self, source: Tensor) -> Tensor:
-        """Take the values of `source`, broadcast and cast to this tensor's shape and dtype."""
-        inplace.set_item(self, ..., source)
-        return self
-
-    def masked_fill_(self, mask: Tensor, value: Operand) -> Tensor:
-        return inplace.write("masked_fill_", self, Tensor.masked_fill, mask, _operand(value))
-
-    # --- functions ------------------------------------------------------------------------------------------------
-
-    def add(self, other: Operand, *, alpha: Number = 1) -> Tensor:
-        return self + (other if alpha == 1 else other * alpha)
-
-    def sub(self, other: Operand, *, alpha: Number = 1) -> Tensor:
-        return self - (other if alpha == 1 else other * alpha)
-
-    def mul(self, other: Operand) -> Tensor:
-        return self * other
-
-    def div(self, other: Operand) -> Tensor:
-        return self / other
-
-    def pow(self, exponent: Operand) -> Tensor:
-        return self**exponent
-
-    def matmul(self, other: Tensor) -> Tensor:
-        return linalg.matmul(self, other)
-
-    def neg(self) -> Tensor:
-        return -self
-
-    def abs(self) -> Tensor:
-        return elementwise.abs_(self)
-
-    def exp(self) -> Tensor:
-        return elementwise.exp(self)
-
-    def log(self) -> Tensor:
-        return elementwise.log(self)
-
-    def log1p(self) -> Tensor:
-        return elementwise.log1p(self)
-
-    def sqrt(self) -> Tensor:
-        return elementwise.sqrt(self)
-
-    def rsqrt(self) -> Tensor:
-        return 1.0 / elementwise.sqrt(self)
-
-    def square(self) -> Tensor:
-        return self * self
-
-    def tanh(self) -> Tensor:
-        return elementwise.tanh(self)
-
-    def sigmoid(self) -> Tensor:
-        return elementwise.sigmoid(self)
-
-    def relu(self) -> Tensor:
-        return elementwise.relu(self)
-
-    def sin(self) -> Tensor:
-        return elementwise.sin(self)
-
-    def cos(self) -> Tensor:
-        return elementwise.cos(self)
-
-    def erf(self) -> Tensor:
-        return elementwise.erf(self)
-
-    def sign(self) -> Tensor:
-        return elementwise.sign(self)
-
-    def clamp(self, min: Number | None = None, max: Number | None = None) -> Tensor:
-        return elementwise.clamp(self, low=min, high=max)
-
-    def softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return softmax.softmax(self, dim, dtype)
-
-    def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
-        return softmax.log_softmax(self, dim, dtype)
-
-    def masked_fill(self, mask: Tensor, value: Operand) -> Tensor:
-        """`value` where the mask is True, this tensor elsewhere."""
-        return elementwise.where(mask, _operand(value), self)
-
-    # --- reductions -----------------------------------------------------------------------------------------------
-
-    def sum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-        return reduce.sum(self if dtype is None else self.to(dtype), dim, keepdim)
-
-    def mean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-        return reduce.mean(self if dtype is None else self.to(dtype), dim, keepdim)
-
-    def var(self, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
-        return reduce.var(self, dim, int(unbiased) if correction is None else correction, keepdim)
-
-    def std(self, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
-        return self.var(dim, unbiased, keepdim, correction=correction).sqrt()
-
-    def amax(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
-        return reduce.amax(self, dims=axes("amax", dim, self.array.ndim), keepdim=keepdim)
-
-    def amin(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
-        return reduce.amin(self, dims=axes("amin", dim, self.array.ndim), keepdim=keepdim)
-
-    def max(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        """The largest element; with `dim`, the largest along it and where it is."""
-        return self.amax() if dim is None else self._along(dim, keepdim, np.argmax)
-
-    def min(self, dim: int | None = None, keepdim: bool = False) -> Any:
-        return self.amin() if dim is None else self._along(dim, keepdim, np.argmin)
-
-    def _along(self, dim: int, keepdim: bool, where: Any) -> ValuesIndices:
-        dim = axis(where.__name__[3:], dim, self.array.ndim)
-        places = engine.make(np.asarray(where(self.array, axis=dim, keepdims=True)))
-        values = index.gather(self, dim, places)
-        return ValuesIndices(values, places) if keepdim else ValuesIndices(values.squeeze(dim), places.squeeze(dim))
-
-    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        return engine.make(np.asarray(np.argmax(self.array, axis=dim, keepdims=keepdim)))
-
-    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        return engine.make(np.asarray(np.argmin(self.array, axis=dim, keepdims=keepdim)))
-
-    def any(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
-        return engine.make(np.asarray(self.array.any(axis=axes("any", dim, self.array.ndim), keepdims=keepdim)))
-
-    def all(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
-        return engine.make(np.asarray(self.array.all(axis=axes("all", dim, self.array.ndim), keepdims=keepdim)))
-
-    def cumsum(self, dim: int) -> Tensor:
-        return reduce.cumsum(self, dim=axis("cumsum", dim, self.array.ndim))
-
-    # --- shape ----------------------------------------------------------------------------------------------------
-
-    def view(self, *sizes: Any) -> Tensor:
-        """The same memory with another shape; use reshape if it may be copied."""
-        return shape.view(self, _sizes(sizes))
-
-    def reshape(self, *sizes: Any) -> Tensor:
-        return shape.reshape(self, shape=shape.resolve_shape("reshape", _sizes(sizes), self.array.size))
-
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        return shape.flatten(self, start_dim, end_dim)
-
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        return shape.transpose(self, dim0, dim1)
-
-    def permute(self, *dims: Any) -> Tensor:
-        return shape.permute(self, dims=axes("permute", _sizes(dims), self.array.ndim))
-
-    def movedim(self, source: int, destination: int) -> Tensor:
-        return shape.movedim(self, source, destination)
-
-    def t(self) -> Tensor:
-        if self.array.ndim > 2:
-            raise RuntimeError(f"t: needs at most 2 dimensions, got {self.array.shape}; use .transpose(-2, -1)")
-        return shape.permute(self, dims=tuple(reversed(range(self.array.ndim))))
-
-    @property
-    def T(self) -> Tensor:
-        return shape.permute(self, dims=tuple(reversed(range(self.array.ndim))))
-
-    @property
-    def mT(self) -> Tensor:
-        return shape.transpose(self, -2, -1)
-
-    def unsqueeze(self, dim: int) -> Tensor:
-        return shape.unsqueeze(self, dim)
-
-    def squeeze(self, dim: Dim = None) -> Tensor:
-        return shape.squeeze(self, dim)
-
-    def expand(self, *sizes: Any) -> Tensor:
-        return shape.broadcast_to(self, _sizes(sizes))
-
-    def expand_as(self, other: Tensor) -> Tensor:
-        return shape.broadcast_to(self, other.array.shape)
-
-    def contiguous(self) -> Tensor:
-        return self if self.array.flags.c_contiguous else shape.contiguous(self)
-
-    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-        return shape.split(self, split_size, dim)
-
-    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-        return shape.chunk(self, chunks, dim)
-
-    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
-        return shape.unbind(self, dim)
-
-    def flip(self, *dims: Any) -> Tensor:
-        return shape.flip(self, dims=axes("flip", _sizes(dims), self.array.ndim))
-
-    def gather(self, dim: int, index_: Tensor) -> Tensor:
-        return index.gather(self, dim, index_)
+    __iadd__, __isub__, __imul__, __itruediv__ = map(_augmented, (__add__, __sub__, __mul__, __truediv__))
+    __ifloordiv__, __imod__, __ipow__ = map(_augmented, (__floordiv__, __mod__, __pow__))
+    __iand__, __ior__, __ixor__ = map(_augmented, (__and__, __or__, __xor__))
+
+    # --- index ----------------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Tensor:
         return index.index(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        inplace.set_item(self, key, _operand(value))
-
-    # --- types ----------------------------------------------------------------------------------------------------
-
-    def to(self, *args: Any, dtype: Any = None, **ignored: Any) -> Tensor:
-        """Cast: to(dtype), to(other tensor) or to(device), where the device can only be the CPU."""
-        for a in args:
-            if isinstance(a, Tensor):
-                dtype = a.dtype
-            elif isinstance(a, np.dtype) or (isinstance(a, type) and issubclass(a, np.generic)):
-                dtype = a
-        return self if dtype is None or self.array.dtype == dtype else engine.cast(self, dtype=np.dtype(dtype))
-
-    def type_as(self, other: Tensor) -> Tensor:
-        return self.to(other.dtype)
-
-    def float(self) -> Tensor:
-        return self.to(np.dtype(np.float32))
-
-    def double(self) -> Tensor:
-        return self.to(np.dtype(np.float64))
-
-    def half(self) -> Tensor:
-        return self.to(np.dtype(np.float16))
-
-    def long(self) -> Tensor:
-        return self.to(np.dtype(np.int64))
-
-    def int(self) -> Tensor:
-        return self.to(np.dtype(np.int32))
-
-    def bool(self) -> Tensor:
-        return self.to(np.dtype(np.bool_))
-
-    def cpu(self) -> Tensor:
-        return self
+        inplace.set_item(self, key, operand(value))
 
 
 def _known(x: Any) -> bool:
     """Whether an operator can take it; otherwise Python asks the other operand, or raises TypeError."""
-    return isinstance(x, (engine.Tensor, int, float, np.generic))
+    return isinstance(x, (engine.Tensor, int, float, np.generic, np.ndarray))
+
+
+def _constructed(data: tuple[Any, ...]) -> np.ndarray:
+    """The array that `Tensor(...)` means."""
+    if len(data) == 1:
+        (first,) = data
+        if isinstance(first, engine.Tensor):
+            return first.array
+        if isinstance(first, (np.ndarray, np.generic)):
+            return np.asarray(first)
+        if isinstance(first, float):
+            raise TypeError("Tensor: needs data or sizes; for a number use tensor(number)")
+        if not isinstance(first, int):
+            first = tuple(first) if isinstance(first, (tuple, range, Size)) else first
+            return np.zeros(first, default_float()) if isinstance(data[0], Size) else _floats(first)
+    if not all(isinstance(n, int) for n in data):
+        raise TypeError(f"Tensor: needs data (a list, an array) or sizes, got {', '.join(type(n).__name__ for n in data)}")
+    return np.zeros(data or (0,), default_float())
+
+
+def _floats(data: Any) -> np.ndarray:
+    try:
+        return np.array(data, dtype=default_float())
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"Tensor: nested lists of numbers must have the same length at each level ({error})") from None
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:

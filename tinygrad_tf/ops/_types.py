@@ -6,8 +6,24 @@ from typing import Any
 
 import numpy as np
 
+_defaults: dict[type, np.dtype] = {
+    bool: np.dtype(np.bool_),
+    int: np.dtype(np.int64),
+    float: np.dtype(np.float32),
+}
+
 DEFAULT_FLOAT = np.dtype(np.float32)
-_PYTHON = {bool: np.dtype(np.bool_), int: np.dtype(np.int64), float: DEFAULT_FLOAT}
+
+
+def default_float() -> np.dtype:
+    """The dtype of tensors made of Python floats: float32, unless `set_default_dtype` chose another."""
+    return _defaults[float]
+
+
+def set_default_float(dtype: np.dtype) -> None:
+    if category(dtype) != 2:
+        raise TypeError(f"set_default_dtype: needs a floating point dtype, got {dtype}")
+    _defaults[float] = dtype
 
 
 def category(dtype: np.dtype) -> int:
@@ -36,7 +52,7 @@ def result_type(*operands: Any) -> np.dtype:
     groups: list[np.dtype | None] = [None, None, None]
     for x in operands:
         rank = 2 if not isinstance(x, np.ndarray) else 0 if x.ndim else 1
-        dtype = x.dtype if isinstance(x, (np.ndarray, np.generic)) else _PYTHON[type(x)]
+        dtype = x.dtype if isinstance(x, (np.ndarray, np.generic)) else python_type(x)
         before = groups[rank]
         groups[rank] = dtype if before is None else promote_types(before, dtype)
     result: np.dtype | None = None
@@ -45,6 +61,20 @@ def result_type(*operands: Any) -> np.dtype:
             result = dtype if result is None else promote_types(result, dtype)
     assert result is not None
     return result
+
+
+def python_type(x: Any) -> np.dtype:
+    """The dtype that a Python number stands for."""
+    for kind, dtype in _defaults.items():
+        if isinstance(x, kind):
+            return dtype
+    raise TypeError(f"needs tensors and numbers, got {type(x).__name__}")
+
+
+def as_number(x: Any, dtype: np.dtype) -> Any:
+    """A Python number in `dtype`; integers wrap around, as in C."""
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)[()]
 
 
 def promoted(name: str, arrays: list[Any]) -> list[Any]:
@@ -57,12 +87,15 @@ def promoted(name: str, arrays: list[Any]) -> list[Any]:
         if a.dtype == b.dtype:
             return arrays
     elif kind_b is float or kind_b is int:
-        if a.dtype.kind == "f":
+        if kind_a is np.ndarray and a.dtype.kind == "f":
             return arrays
-    elif (kind_a is float or kind_a is int) and b.dtype.kind == "f":
+    elif (kind_a is float or kind_a is int) and kind_b is np.ndarray and b.dtype.kind == "f":
         return arrays
-    dtype = result_type(a, b)
-    return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else dtype.type(x) for x in arrays]
+    try:
+        dtype = result_type(a, b)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else as_number(x, dtype) for x in arrays]
 
 
 def promoted_to_float(name: str, arrays: list[Any]) -> list[Any]:
@@ -78,7 +111,7 @@ def float_input(name: str, arrays: list[Any]) -> list[Any]:
 
 def floating(x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)) and category(x.dtype) < 2:
-        return x.astype(DEFAULT_FLOAT)
+        return x.astype(default_float())
     return x
 
 

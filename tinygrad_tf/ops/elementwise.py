@@ -11,25 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import make, primitive
-from tinygrad_tf.engine import Tensor as Tensor
-from tinygrad_tf.ops._types import float_input, promoted, promoted_to_float
+from tinygrad_tf.engine import Primitive, Tensor, cast, make, primitive
+from tinygrad_tf.ops._types import category, default_float, float_input, promoted, promoted_to_float
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
-def add(a: np.ndarray, b: Any) -> np.ndarray:
-    return np.logical_or(a, b) if a.dtype == bool else a + b
+def add(a: Any, b: Any) -> np.ndarray:
+    return a + b
 
 
-@primitive(prepare=promoted, a=lambda g: g, b=lambda g: -g)
+def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
+    arrays = promoted(name, arrays)
+    if getattr(arrays[0], "dtype", None) == bool:
+        raise RuntimeError(f"{name}: not for bool tensors; use ^ (exclusive or), or turn them into numbers with .long()")
+    return arrays
+
+
+@primitive(prepare=_no_bools, a=lambda g: g, b=lambda g: -g)
 def sub(a: Any, b: Any) -> np.ndarray:
     return a - b
 
 
 @primitive(prepare=promoted, a=lambda g, b: g * b, b=lambda g, a: g * a)
-def mul(a: np.ndarray, b: Any) -> np.ndarray:
+def mul(a: Any, b: Any) -> np.ndarray:
     return a * b
 
 
@@ -41,6 +47,8 @@ def div(a: Any, b: Any) -> np.ndarray:
 
 @primitive(x=lambda g: -g)
 def neg(x: np.ndarray) -> np.ndarray:
+    if x.dtype == bool:
+        raise RuntimeError("neg: not for bool tensors; use ~ to turn a mask around")
     return -x
 
 
@@ -59,10 +67,24 @@ def _power_exponent(g: Any, a: Any, b: Any, result: Any) -> Any:
     return where(zero, 0.0, g * result * log(where(zero, 1.0, a)))
 
 
-@primitive(prepare=promoted, a=_power_base, b=_power_exponent)
+def _powers(name: str, arrays: list[Any]) -> list[Any]:
+    """A Python exponent stays one, so that squares and cubes are products; integers need exponents from 0 on."""
+    a, b = arrays
+    exponent = b if isinstance(b, int) else None
+    a, b = promoted(name, arrays)
+    if exponent is not None and exponent < 0 and isinstance(a, np.ndarray) and a.dtype.kind in "biu":
+        raise RuntimeError(f"{name}: integers have no negative integer powers; use x.float() ** {exponent}")
+    return [a, b]
+
+
+@primitive(prepare=_powers, a=_power_base, b=_power_exponent)
 def power(a: Any, b: Any) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return a**b
+        if isinstance(b, (int, float)) and b == 3:
+            return a * a * a
+        if getattr(a, "dtype", np.dtype(float)).kind in "iu" and np.any(np.asarray(b) < 0):
+            return np.where(np.abs(a) == 1, np.power(a, np.abs(b)), 0).astype(a.dtype)
+        return np.power(a, b)
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -121,6 +143,126 @@ def erf(x: np.ndarray) -> np.ndarray:
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
+def _smooth(function: Any, rule: Any) -> Primitive:
+    """An operation made of a NumPy function and the rule of its derivative."""
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return function(x)
+
+    forward.__name__ = function.__name__
+    made: Primitive = primitive(prepare=float_input, x=rule)(forward)
+    return made
+
+
+log2 = _smooth(np.log2, lambda g, x: g / (x * math.log(2.0)))
+log10 = _smooth(np.log10, lambda g, x: g / (x * math.log(10.0)))
+exp2 = _smooth(np.exp2, lambda g, result: g * (result * math.log(2.0)))
+expm1 = _smooth(np.expm1, lambda g, result: g * (result + 1.0))
+tan = _smooth(np.tan, lambda g, result: g * (result * result + 1.0))
+asin = _smooth(np.arcsin, lambda g, x: g / sqrt(1.0 - x * x))
+acos = _smooth(np.arccos, lambda g, x: -g / sqrt(1.0 - x * x))
+atan = _smooth(np.arctan, lambda g, x: g / (x * x + 1.0))
+sinh = _smooth(np.sinh, lambda g, x: g * cosh(x))
+cosh = _smooth(np.cosh, lambda g, x: g * sinh(x))
+asinh = _smooth(np.arcsinh, lambda g, x: g / sqrt(x * x + 1.0))
+acosh = _smooth(np.arccosh, lambda g, x: g / sqrt(x * x - 1.0))
+atanh = _smooth(np.arctanh, lambda g, x: g / (1.0 - x * x))
+
+
+def square(x: Any) -> Any:
+    return x * x
+
+
+def reciprocal(x: Any) -> Any:
+    return div(1.0, x)
+
+
+def rsqrt(x: Any) -> Any:
+    return div(1.0, sqrt(x))
+
+
+def logit(x: Any, eps: float | None = None) -> Any:
+    """log(x / (1 - x)), the inverse of sigmoid."""
+    x = x if eps is None else clamp(x, low=eps, high=1.0 - eps)
+    return log(div(x, 1.0 - x))
+
+
+# --- two inputs -------------------------------------------------------------------------------------------------------
+
+
+@primitive(
+    prepare=promoted_to_float,
+    a=lambda g, a, b: g * b / (a * a + b * b),
+    b=lambda g, a, b: -g * a / (a * a + b * b),
+)
+def atan2(a: Any, b: Any) -> np.ndarray:
+    """The angle of the point (b, a)."""
+    return np.arctan2(a, b)
+
+
+@primitive(prepare=promoted_to_float, a=lambda g, a, result: g * exp(a - result), b=lambda g, b, result: g * exp(b - result))
+def logaddexp(a: Any, b: Any) -> np.ndarray:
+    """log(e^a + e^b) without overflow."""
+    return np.logaddexp(a, b)
+
+
+def _divisible(name: str, arrays: list[Any]) -> list[Any]:
+    a, b = promoted(name, arrays)
+    if np.asarray(b).dtype.kind in "biu" and np.asarray(a).dtype.kind in "biu" and not np.all(b):
+        raise RuntimeError(f"{name}: integer division by zero")
+    return [a, b]
+
+
+@primitive(prepare=_divisible, a=lambda g: nothing(g), b=lambda g: nothing(g))
+def floor_divide(a: Any, b: Any) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return np.floor_divide(a, b)
+
+
+@primitive(prepare=_divisible, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b))
+def remainder(a: Any, b: Any) -> np.ndarray:
+    """What a // b leaves: it has the sign of b."""
+    with np.errstate(all="ignore"):
+        return np.remainder(a, b)
+
+
+@primitive(prepare=_divisible, a=lambda g: g, b=lambda g, a, b: -g * trunc(div(a, b)))
+def fmod(a: Any, b: Any) -> np.ndarray:
+    """What division rounded towards 0 leaves: it has the sign of a."""
+    with np.errstate(all="ignore"):
+        return np.fmod(a, b)
+
+
+def divide(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+    """a / b, rounded down ('floor') or towards zero ('trunc') if asked to; integers then stay integers."""
+    if rounding_mode is None:
+        return div(a, b)
+    if rounding_mode == "floor":
+        return floor_divide(a, b)
+    if rounding_mode != "trunc":
+        raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
+    kinds = {np.asarray(x.array if isinstance(x, Tensor) else x).dtype.kind for x in (a, b)}
+    if kinds <= set("biu"):
+        return floor_divide(a - fmod(a, b), b)  # in whole numbers, without rounding errors
+    return trunc(div(a, b))
+
+
+def lerp(start: Any, end: Any, weight: Any) -> Any:
+    """From start (weight 0) to end (weight 1) in a straight line."""
+    if not isinstance(weight, Tensor) and weight >= 0.5:
+        return end - (end - start) * (1.0 - weight)
+    return start + (end - start) * weight
+
+
+def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    return x + (a * b if value == 1 else a * b * value)
+
+
+def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    return x + (div(a, b) if value == 1 else div(a, b) * value)
+
+
 # --- choices: where the derivative jumps ------------------------------------------------------------------------------
 
 
@@ -129,12 +271,35 @@ def abs_(x: np.ndarray) -> np.ndarray:
     return np.abs(x)
 
 
-def sign(x: Any) -> Any:
-    """-1, 0 or 1; its derivative is 0 wherever it has one."""
-    return make(np.sign(x.array)) if isinstance(x, Tensor) else np.sign(x)
+def nothing(g: Any) -> Any:
+    """The gradient of what is constant between its jumps: zeros, even where g is infinite."""
+    return make(np.zeros_like(g.array)) if isinstance(g, Tensor) else np.zeros_like(g)
 
 
-@primitive(x=lambda g, result: where(result > 0, g, 0.0))
+def _step(name: str, function: Any) -> Primitive:
+    """A function that is constant between jumps."""
+
+    def forward(x: np.ndarray) -> np.ndarray:
+        return function(x) if category(x.dtype) == 2 or (name == "sign" and x.dtype != bool) else x.copy()
+
+    forward.__name__ = name
+    made: Primitive = primitive(x=nothing)(forward)
+    return made
+
+
+sign = _step("sign", lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype))  # -1, 0 or 1; 0 for NaN
+floor = _step("floor", np.floor)
+ceil = _step("ceil", np.ceil)
+trunc = _step("trunc", np.trunc)
+rint = _step("round", np.rint)  # to the nearest even number, where two are equally near
+
+
+def round_(x: Any, decimals: int = 0) -> Any:
+    """To the nearest number of `decimals` places."""
+    return rint(x) if not decimals else div(rint(x * 10.0**decimals), 10.0**decimals)
+
+
+@primitive(x=lambda g, result: where(result <= 0, 0.0, g))
 def relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0)
 
@@ -162,11 +327,35 @@ def _inside(x: Any, low: float | None, high: float | None) -> Any:
 
 
 @primitive(x=lambda g, x, low, high: where(_inside(x, low, high), g, 0.0))
-def clamp(x: np.ndarray, *, low: float | None, high: float | None) -> np.ndarray:
+def _clamp(x: np.ndarray, *, low: float | None, high: float | None) -> np.ndarray:
     return np.clip(x, low, high)
 
 
+def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    """x between low and high (numbers or tensors, either may be None)."""
+    if low is None and high is None:
+        raise ValueError("clamp: at least one of min and max must not be None")
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        x = x if low is None else where(x < low, low, x)
+        return x if high is None else where(x > high, high, x)
+    if category(x.array.dtype) < 2 and (isinstance(low, float) or isinstance(high, float)):
+        x = cast(x, dtype=default_float())
+    return _clamp(x, low=low, high=high)
+
+
+def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
+    """x with NaN and infinities replaced, the latter by the largest and smallest numbers there are."""
+    if category(x.array.dtype) < 2:
+        return x
+    limits = np.finfo(x.array.dtype) if x.array.dtype.kind == "f" else np.finfo(np.float32)
+    x = where(x != x, nan, x)
+    x = where(x == math.inf, float(limits.max) if posinf is None else posinf, x)
+    return where(x == -math.inf, float(limits.min) if neginf is None else neginf, x)
+
+
 def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
+    if not isinstance(arrays[0], (np.ndarray, np.generic)):
+        raise TypeError(f"where: condition must be a bool tensor, got {type(arrays[0]).__name__}")
     if arrays[0].dtype != bool:
         raise RuntimeError(f"where: condition must be a bool tensor, got {arrays[0].dtype}; compare first (x != 0)")
     return [arrays[0], *promoted("where", arrays[1:])]
@@ -181,38 +370,12 @@ def where(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
     return np.where(condition, a, b)
 
 
-# --- comparisons and bits: no gradient --------------------------------------------------------------------------------
-
-
-def _without_gradient(function: Any, name: str, prepare: Any = promoted) -> Any:
-    def operation(a: Any, b: Any) -> Any:
-        arrays = [x.array if isinstance(x, Tensor) else x for x in (a, b)]
-        return make(np.asarray(function(*prepare(name, arrays))))
-
-    operation.__name__ = name
-    return operation
-
-
-eq = _without_gradient(np.equal, "eq")
-ne = _without_gradient(np.not_equal, "ne")
-lt = _without_gradient(np.less, "lt")
-le = _without_gradient(np.less_equal, "le")
-gt = _without_gradient(np.greater, "gt")
-ge = _without_gradient(np.greater_equal, "ge")
-
-
-def _integers(name: str, arrays: list[Any]) -> list[Any]:
-    arrays = promoted(name, arrays)
-    if arrays[0].dtype.kind not in "biu":
-        raise RuntimeError(f"{name}: needs bool or integer tensors, got {arrays[0].dtype}; compare first (x != 0)")
-    return arrays
-
-
-bitwise_and = _without_gradient(np.bitwise_and, "bitwise_and", _integers)
-bitwise_or = _without_gradient(np.bitwise_or, "bitwise_or", _integers)
-bitwise_xor = _without_gradient(np.bitwise_xor, "bitwise_xor", _integers)
-
-
-def bitwise_not(x: Any) -> Any:
-    (array, _) = _integers("bitwise_not", [x.array, x.array])
-    return make(~array)
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """`value` (a number or a 0-d tensor) where the mask is True, x elsewhere; the dtype stays that of x."""
+    if not isinstance(mask, Tensor) or mask.array.dtype != bool:
+        found = mask.array.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise RuntimeError(f"masked_fill: mask must be a bool tensor, got {found}; compare first (mask != 0)")
+    if isinstance(value, Tensor) and value.array.ndim:
+        raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where")
+    filled = where(mask, value, x)
+    return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor, clock, current_node, make, mode, primitive
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.index import getitem, normal_index
+from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 
 
 def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) -> Any:
@@ -65,30 +65,36 @@ def adopt(target: Tensor, result: Tensor | None) -> None:
 def set_item(target: Any, key: Any, value: Any) -> None:
     """target[key] = value."""
     key = normal_index("setitem", key, target.array.shape)
-    inputs = (target, value) if isinstance(value, Tensor) else (target,)
     try:
-        if mode.grad and any(current_node(x) is not None for x in inputs):
-            write("setitem_", target, _assign, value, index=key)
+        if mixes(key):
+            first, second = split_index(key)
+            _set(getitem(target, index=first), second, value)
         else:
-            check_writable("setitem_", target, False)
-            target.array[key] = value.array if isinstance(value, Tensor) else value
-            adopt(target, None)
+            _set(target, key, value)
     except (IndexError, ValueError) as error:
-        raise type(error)(f"setitem: {error} (the tensor has shape {target.array.shape})") from None
+        kind = IndexError if isinstance(error, IndexError) else RuntimeError
+        raise kind(f"setitem: {error} (the tensor has shape {target.array.shape})") from None
 
 
-@primitive(x=lambda g, index: _blank(g, index=index), value=lambda g, index: getitem(g, index=index))
-def _assign(x: np.ndarray, value: Any, *, index: Any) -> np.ndarray:
-    x[index] = value  # x is a private copy, see `write`
-    return x
+def _set(target: Any, key: Any, value: Any) -> None:
+    inputs = (target, value) if isinstance(value, Tensor) else (target,)
+    if mode.grad and any(current_node(x) is not None for x in inputs):
+        write("setitem_", target, assign, value, index=key)
+        return
+    check_writable("setitem_", target, False)
+    with np.errstate(all="ignore"):
+        target.array[key] = value.array if isinstance(value, Tensor) else value
+    adopt(target, None)
 
 
-@primitive(g=lambda h, index: _blank(h, index=index))
-def _blank(g: np.ndarray, *, index: Any) -> np.ndarray:
-    """g with zeros at the index."""
-    g = g.copy()
-    g[index] = 0
-    return g
+def become(target: Any, turn: Any) -> Any:
+    """Make the tensor its own view: `target.unsqueeze_(0)` is the same memory with another shape."""
+    if target.node is not None and target.node.operation is None:
+        raise RuntimeError("a leaf that requires a gradient cannot change its shape in place; use the form without _")
+    before = make(target.array, target.node, target.storage, target.view_of)
+    after = turn(before)
+    target.array, target.node, target.view_of = after.array, after.node, after.view_of
+    return target
 
 
 def _follow(x: Any, path: Any) -> Any:

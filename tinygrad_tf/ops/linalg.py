@@ -8,8 +8,10 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, mode, primitive
-from tinygrad_tf.ops._types import promoted
-from tinygrad_tf.ops.shape import permute, reshape
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.elementwise import div
+from tinygrad_tf.ops.reduce import norm
+from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
 
 
 def _swap(x: Any) -> Any:
@@ -24,6 +26,10 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
         raise RuntimeError(
             f"matmul: inner sizes must agree, got {a.shape} @ {b.shape}: {a.shape[-1]} against {b.shape[-2]}"
         )
+    if a.shape[:-2] != b.shape[:-2]:
+        broadcast_shapes("matmul: the batch axes of both", a.shape[:-2], b.shape[:-2])
+    if a.dtype == bool:
+        raise RuntimeError("matmul: not for bool tensors; turn them into numbers with .float() or .long()")
     if a.dtype != b.dtype:
         raise RuntimeError(f"matmul: both must have the same dtype, got {a.dtype} and {b.dtype}; cast one with .to()")
     return arrays
@@ -32,7 +38,9 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
 @primitive(prepare=_check, a=lambda g, b: matmul_(g, _swap(b)), b=lambda g, a: matmul_(_swap(a), g))
 def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of (stacks of) matrices, at least two dimensions each."""
-    if a.dtype.kind != "f" or a.dtype.itemsize < 4 or mode.reference:
+    if category(a.dtype) == 2 and a.dtype.itemsize == 2:  # 16 bits: products are summed in float32
+        return matmul_(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+    if a.dtype.kind != "f" or mode.reference:
         return np.matmul(a, b)
     return kernels.matmul.matmul(a, b)
 
@@ -53,3 +61,128 @@ def matmul(a: Tensor, b: Tensor) -> Any:
     if m == 1 or n == 1:
         out = reshape(out, shape=shape[:-2] + (() if m == 1 else shape[-2:-1]) + (() if n == 1 else shape[-1:]))
     return out
+
+
+def _sized(name: str, t: Any, ndim: int) -> None:
+    if not isinstance(t, Tensor) or t.array.ndim != ndim:
+        found = f"shape {t.array.shape}" if isinstance(t, Tensor) else type(t).__name__
+        raise RuntimeError(f"{name}: needs tensors of {ndim} dimension{'s' if ndim > 1 else ''}, got {found}; see matmul")
+
+
+def mm(a: Tensor, b: Tensor) -> Any:
+    """The product of two matrices."""
+    _sized("mm", a, 2), _sized("mm", b, 2)
+    return matmul_(a, b)
+
+
+def bmm(a: Tensor, b: Tensor) -> Any:
+    """Products of the matrices of two stacks, which must be equally high."""
+    _sized("bmm", a, 3), _sized("bmm", b, 3)
+    if a.array.shape[0] != b.array.shape[0]:
+        raise RuntimeError(f"bmm: both stacks must have the same height, got {a.array.shape} and {b.array.shape}")
+    return matmul_(a, b)
+
+
+def mv(a: Tensor, b: Tensor) -> Any:
+    """A matrix times a vector."""
+    _sized("mv", a, 2), _sized("mv", b, 1)
+    return matmul(a, b)
+
+
+def dot(a: Tensor, b: Tensor) -> Any:
+    """The sum of the products of the elements of two vectors."""
+    _sized("dot", a, 1), _sized("dot", b, 1)
+    return matmul(a, b)
+
+
+def outer(a: Tensor, b: Tensor) -> Any:
+    """out[i][j] = a[i] b[j]."""
+    _sized("outer", a, 1), _sized("outer", b, 1)
+    return unsqueeze(a, 1) * b
+
+
+def addmm(x: Any, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta x + alpha a @ b."""
+    return _scaled(x, beta) + _scaled(mm(a, b), alpha)
+
+
+def baddbmm(x: Any, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Any:
+    """beta x + alpha a @ b for stacks of matrices."""
+    return _scaled(x, beta) + _scaled(bmm(a, b), alpha)
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    return x if factor == 1 else x * factor
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
+    """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
+    first, second = (range(a.array.ndim - dims, a.array.ndim), range(dims)) if isinstance(dims, int) else dims
+    first, second = ([first], [second]) if isinstance(first, int) else (list(first), list(second))
+    first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
+    if len(first) != len(second) or any(a.array.shape[i] != b.array.shape[j] for i, j in zip(first, second, strict=True)):
+        raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")
+    rows = [d for d in range(a.array.ndim) if d not in first]
+    columns = [d for d in range(b.array.ndim) if d not in second]
+    inner = int(np.prod([a.array.shape[d] for d in first], dtype=np.int64))
+    shape = (*(a.array.shape[d] for d in rows), *(b.array.shape[d] for d in columns))
+    left = reshape(permute(a, dims=(*rows, *first)), shape=(a.array.size // max(inner, 1), inner))
+    right = reshape(permute(b, dims=(*second, *columns)), shape=(inner, b.array.size // max(inner, 1)))
+    return reshape(matmul_(left, right), shape=shape)
+
+
+def kron(a: Tensor, b: Tensor) -> Any:
+    """The Kronecker product: every element of a times the whole of b."""
+    n = max(a.array.ndim, b.array.ndim)
+    p, q = ((1,) * (n - t.array.ndim) + t.array.shape for t in (a, b))
+    spread = reshape(a, shape=tuple(k for size in p for k in (size, 1)))
+    wide = spread * reshape(b, shape=tuple(k for size in q for k in (1, size)))
+    return reshape(wide, shape=tuple(i * j for i, j in zip(p, q, strict=True)))
+
+
+def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Any:
+    """The distance of each row of a (..., M, D) to each row of b (..., N, D): (..., M, N)."""
+    return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1)
+
+
+def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
+    """a b / (|a| |b|) along dim, where no length counts as less than eps."""
+    lengths = [norm(t, 2.0, dim, keepdim=True) for t in (a, b)]
+    unit_a, unit_b = (div(t, n.clamp(min=eps)) for t, n in zip((a, b), lengths, strict=True))
+    return (unit_a * unit_b).sum(dim)
+
+
+# --- square matrices --------------------------------------------------------------------------------------------------
+
+
+def _solved(function: Any, *arrays: np.ndarray) -> np.ndarray:
+    try:
+        return function(*arrays)
+    except np.linalg.LinAlgError as error:
+        shapes = " and ".join(str(a.shape) for a in arrays)
+        raise RuntimeError(f"linalg: {error} (shape {shapes})") from None
+
+
+@primitive(x=lambda g, result: -matmul_(_swap(result), matmul_(g, _swap(result))))
+def inv(x: np.ndarray) -> np.ndarray:
+    return _solved(np.linalg.inv, x)
+
+
+@primitive(x=lambda g, x, result: _swap(inv(x)) * (g * result)[..., None, None])
+def det(x: np.ndarray) -> np.ndarray:
+    return np.asarray(_solved(np.linalg.det, x))
+
+
+@primitive(
+    a=lambda g, a, result: -matmul_(_solve(_swap(a), g), _swap(result)),
+    b=lambda g, a: _solve(_swap(a), g),
+)
+def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return _solved(np.linalg.solve, a, b)
+
+
+def solve(a: Tensor, b: Tensor) -> Any:
+    """The x of a @ x = b, for vectors or matrices b."""
+    if b.array.ndim == 1 or b.array.shape == a.array.shape[:-1]:
+        return _solve(a, unsqueeze(b, -1))[..., 0]
+    return _solve(a, b)

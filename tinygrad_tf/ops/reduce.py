@@ -1,15 +1,17 @@
-"""Operations that reduce axes: sums, extrema, products, and what is made of them."""
+"""Operations that reduce axes: sums, products, extrema, norms, and what is made of them."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, primitive
-from tinygrad_tf.ops._types import axes, category
-from tinygrad_tf.ops.elementwise import where
-from tinygrad_tf.ops.shape import flip, reshape
+from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
+from tinygrad_tf.ops._types import axes, axis, category
+from tinygrad_tf.ops.elementwise import abs_, exp, log, power, sqrt, where
+from tinygrad_tf.ops.scan import cumprod, moved
+from tinygrad_tf.ops.shape import reshape
 
 Dim = int | tuple[int, ...] | list[int] | None
 
@@ -30,46 +32,165 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
     return sum_(x, dims=axes("sum", dim, x.array.ndim), keepdim=keepdim)
 
 
-def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+def _count(x: Tensor, dims: tuple[int, ...]) -> int:
+    return math.prod(x.array.shape[d] for d in dims)
+
+
+def _in_float32(function: Any, x: Tensor, *arguments: Any, **options: Any) -> Any:
+    """16-bit numbers are reduced in float32, so that neither range nor precision is lost on the way."""
+    return cast(function(cast(x, dtype=np.dtype(np.float32)), *arguments, **options), dtype=x.array.dtype)
+
+
+def _needs_float(name: str, x: Tensor) -> None:
     if category(x.array.dtype) < 2:
-        raise RuntimeError(f"mean: needs a floating point tensor, got {x.array.dtype}; use x.float().mean()")
+        raise RuntimeError(f"{name}: needs a floating point tensor, got {x.array.dtype}; use x.float().{name}()")
+
+
+def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    _needs_float("mean", x)
+    if x.array.dtype.itemsize == 2:
+        return _in_float32(mean, x, dim, keepdim)
     dims = axes("mean", dim, x.array.ndim)
-    count = int(np.prod([x.array.shape[d] for d in dims], dtype=np.int64))
+    count = _count(x, dims)
     total = sum_(x, dims=dims, keepdim=keepdim)
-    return total / float(count) if count else total * float("nan")
+    return total / float(count) if count else total * math.nan
 
 
 def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
     """The mean squared distance from the mean, over n - correction; two passes, so that large means cancel nothing."""
+    _needs_float("var", x)
+    if x.array.dtype.itemsize == 2:
+        return _in_float32(var, x, dim, correction, keepdim)
     dims = axes("var", dim, x.array.ndim)
-    count = int(np.prod([x.array.shape[d] for d in dims], dtype=np.int64))
     centred: Any = x - mean(x, dims, keepdim=True)  # type: ignore[operator]
     total = sum_(centred * centred, dims=dims, keepdim=keepdim)
-    return total / float(max(count - correction, 0))
+    count = _count(x, dims) - correction
+    return total / float(count) if count > 0 else total * math.nan
+
+
+def _root(x: Any) -> Any:
+    """sqrt with the derivative 0 at 0, where the true one is infinite: a norm of zeros pulls nowhere."""
+    zero = x == 0
+    return where(zero, x, sqrt(where(zero, 1.0, x)))
+
+
+def std(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
+    return _root(var(x, dim, correction, keepdim))
+
+
+def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool = False) -> Any:
+    """(sum |x|^p)^(1/p); the largest or smallest |x| for p = inf, -inf; the number of entries that are not 0 for p = 0."""
+    _needs_float("norm", x)
+    if x.array.dtype.itemsize == 2:
+        return _in_float32(norm, x, p, dim, keepdim)
+    p = 2.0 if p is None or p == "fro" else p
+    if isinstance(p, str):
+        raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}")
+    dims = axes("norm", dim, x.array.ndim)
+    if p == 2.0:
+        return _root(sum_(x * x, dims=dims, keepdim=keepdim))  # type: ignore[operator]
+    size = abs_(x)
+    if p == 1.0:
+        return sum_(size, dims=dims, keepdim=keepdim)
+    if math.isinf(p):
+        return (amax if p > 0 else amin)(size, dims=dims, keepdim=keepdim)
+    if p == 0.0:
+        return sum_(make((x.array != 0).astype(x.array.dtype)), dims=dims, keepdim=keepdim)
+    total = sum_(power(size, p), dims=dims, keepdim=keepdim)
+    zero = total == 0
+    return where(zero, total, power(where(zero, 1.0, total), 1.0 / p))
+
+
+def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
+    """log sum exp(x) without overflow: the maximum is taken out first."""
+    _needs_float("logsumexp", x)
+    dims = axes("logsumexp", dim, x.array.ndim)
+    largest = amax(x, dims=dims, keepdim=True).array
+    shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
+    total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift  # type: ignore[operator]
+    return total if keepdim else reshape(total, shape=tuple(n for i, n in enumerate(total.array.shape) if i not in dims))
+
+
+def _prod_rule(g: Any, x: Any, dim: int) -> Any:
+    """g times the product of all the other elements: those before and those after, so that zeros do no harm."""
+    before = cumprod(moved(x, dim, False, 1.0), dim=dim, backwards=False)
+    after = cumprod(moved(x, dim, True, 1.0), dim=dim, backwards=True)
+    return g * before * after
+
+
+@primitive(x=_prod_rule)
+def _prod(x: np.ndarray, *, dim: int) -> np.ndarray:
+    wide = np.int64 if category(x.dtype) < 2 else np.float32 if x.dtype.itemsize == 2 else x.dtype
+    out = x.prod(axis=dim, keepdims=True, dtype=wide)
+    return out if category(x.dtype) < 2 else out.astype(x.dtype, copy=False)
+
+
+def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    if dim is None or not x.array.ndim:
+        return reshape(_prod(reshape(x, shape=(x.array.size,)), dim=0), shape=())
+    dim = axis("prod", dim, x.array.ndim)
+    out = _prod(x, dim=dim)
+    shape = x.array.shape
+    return out if keepdim else reshape(out, shape=(*shape[:dim], *shape[dim + 1 :]))
+
+
+# --- extrema and truth ------------------------------------------------------------------------------------------------
+
+
+def _not_empty(name: str, x: np.ndarray, dims: tuple[int, ...]) -> None:
+    if not x.size and (not dims or any(x.shape[d] == 0 for d in dims)):
+        raise IndexError(f"{name}: there is no {name} of no elements (shape {x.shape}, dim {dims})")
 
 
 def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
     """Elements that share the extremum share the gradient evenly."""
     shape = _kept(x.shape, dims)
     ties = x == reshape(result, shape=shape)
-    count = ties.sum(dims, keepdims=True) if isinstance(ties, np.ndarray) else sum(ties, dims, keepdim=True)
+    count = sum(ties, dims, keepdim=True) if isinstance(ties, Tensor) else ties.sum(dims, keepdims=True)
     return where(ties, expand(reshape(g, shape=shape) / count, shape=x.shape), 0.0)
 
 
 @primitive(x=_extreme_rule)
 def amax(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    _not_empty("max", x, dims)
     return x.max(axis=dims, keepdims=keepdim)
 
 
 @primitive(x=_extreme_rule)
 def amin(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    _not_empty("min", x, dims)
     return x.min(axis=dims, keepdims=keepdim)
 
 
-def _reversed_cumsum(g: Any, dim: int) -> Any:
-    return flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,))
+def arg_extreme(name: str, x: Tensor, dim: int | None, keepdim: bool) -> Any:
+    """Where the first of the largest ("argmax") or smallest ("argmin") elements is; a NaN counts as both."""
+    dims = axes(name, dim, x.array.ndim)
+    _not_empty(name[3:], x.array, dims)
+    find = np.argmax if name == "argmax" else np.argmin
+    if not x.array.ndim:
+        return make(np.zeros((), np.int64))
+    if dim is None:
+        place = np.asarray(find(x.array))
+        return make(place.reshape((1,) * x.array.ndim) if keepdim else place)
+    return make(np.asarray(find(x.array, axis=dims[0], keepdims=keepdim)))
 
 
-@primitive(x=_reversed_cumsum)
-def cumsum(x: np.ndarray, *, dim: int) -> np.ndarray:
-    return np.cumsum(x, axis=dim, dtype=np.int64 if category(x.dtype) < 2 else x.dtype)
+def any_(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    return make(np.asarray(x.array.astype(bool).any(axis=axes("any", dim, x.array.ndim), keepdims=keepdim)))
+
+
+def all_(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    return make(np.asarray(x.array.astype(bool).all(axis=axes("all", dim, x.array.ndim), keepdims=keepdim)))
+
+
+def count_nonzero(x: Tensor, dim: Dim = None) -> Any:
+    return make(np.asarray(np.count_nonzero(x.array, axis=axes("count_nonzero", dim, x.array.ndim))))
+
+
+def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    return sum(where(x != x, 0, x), dim, keepdim)
+
+
+def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    there = make((x.array == x.array).astype(x.array.dtype))
+    return nansum(x, dim, keepdim) / sum(there, dim, keepdim)

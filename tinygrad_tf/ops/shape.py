@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, primitive
+from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._types import axes, axis, promote_types
-from tinygrad_tf.ops.index import getitem
+from tinygrad_tf.ops.elementwise import where
+from tinygrad_tf.ops.index import getitem, index_select, put
 
 
 @primitive(view=True, x=lambda g, shapes: reshape(g, shape=shapes[0]))
 def reshape(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     return x.reshape(shape)
+
+
+def sizes_of(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape given as view(2, 3) or view((2, 3)); the sizes may be 0-d tensors."""
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
+        sizes = tuple(sizes[0])
+    try:
+        return tuple([operator.index(n) for n in sizes])
+    except TypeError:
+        raise TypeError(f"{name}: sizes must be integers, got {sizes!r}") from None
 
 
 def resolve_shape(name: str, shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -43,6 +55,14 @@ def view(x: Tensor, shape: tuple[int, ...]) -> Any:
     return result
 
 
+def view_dtype(x: Tensor, dtype: np.dtype) -> Any:
+    """The same bytes read as another dtype; no gradient passes."""
+    try:
+        return make(x.array.view(dtype), None, x.storage)
+    except ValueError as error:
+        raise RuntimeError(f"view: {x.array.dtype} of shape {x.array.shape} as {dtype}: {error}") from None
+
+
 @primitive(view=True, x=lambda g, dims: permute(g, dims=_inverse(dims)))
 def permute(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
     return x.transpose(dims)
@@ -53,6 +73,25 @@ def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     for i, d in enumerate(dims):
         inverse[d] = i
     return tuple(inverse)
+
+
+def permute_all(x: Tensor, dims: tuple[int, ...]) -> Any:
+    if len(dims) != x.array.ndim:
+        raise RuntimeError(f"permute: needs all {x.array.ndim} dimensions of shape {x.array.shape}, got {dims}")
+    return permute(x, dims=axes("permute", dims, x.array.ndim))
+
+
+def t(x: Tensor) -> Any:
+    """The transpose of a matrix; a vector stays as it is."""
+    if x.array.ndim > 2:
+        raise RuntimeError(f"t: needs at most 2 dimensions, got {x.array.shape}; use .transpose(-2, -1)")
+    return permute(x, dims=tuple(reversed(range(x.array.ndim))))
+
+
+def matrix_transpose(x: Tensor) -> Any:
+    if x.array.ndim < 2:
+        raise RuntimeError(f"mT: needs at least 2 dimensions, got {x.array.shape}")
+    return transpose(x, -2, -1)
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Any:
@@ -79,11 +118,16 @@ def clone(x: np.ndarray) -> np.ndarray:
     return x.copy(order="K")
 
 
-def movedim(x: Tensor, source: int, destination: int) -> Any:
+def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+    """Put the axes `source` at the places `destination`; the others keep their order."""
     ndim = x.array.ndim
-    a, b = axis("movedim", source, ndim), axis("movedim", destination, ndim)
-    dims = [d for d in range(ndim) if d != a]
-    dims.insert(b, a)
+    a = axes("movedim", source if isinstance(source, int) else list(source), ndim)
+    b = axes("movedim", destination if isinstance(destination, int) else list(destination), ndim)
+    if len(a) != len(b):
+        raise RuntimeError(f"movedim: source {source} and destination {destination} must have the same length")
+    dims = [d for d in range(ndim) if d not in a]
+    for place, d in sorted(zip(b, a, strict=True)):
+        dims.insert(place, d)
     return permute(x, dims=tuple(dims))
 
 
@@ -111,8 +155,20 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     return reshape(x, shape=(*shape[:first], size, *shape[last + 1 :]))
 
 
+def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Any:
+    """Axis `dim` as several axes; one size may be -1."""
+    shape, dim = x.array.shape, axis("unflatten", dim, x.array.ndim)
+    parts = resolve_shape("unflatten", sizes, shape[dim])
+    return reshape(x, shape=(*shape[:dim], *parts, *shape[dim + 1 :]))
+
+
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Any:
     """`length` entries of axis `dim` from `start` on, as a view."""
+    dim = axis("narrow", dim, x.array.ndim)
+    size = x.array.shape[dim]
+    start = operator.index(start) + (size if start < 0 else 0)
+    if length < 0 or start < 0 or start + length > size:
+        raise RuntimeError(f"narrow: start {start} and length {length} leave dim {dim}, which has {size} entries")
     return getitem(x, index=(slice(None),) * dim + (slice(start, start + length),))
 
 
@@ -141,11 +197,50 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Any, ...]:
     dim = axis("unbind", dim, x.array.ndim)
-    return tuple(getitem(x, index=(slice(None),) * dim + (i,)) for i in range(x.array.shape[dim]))
+    if not x.array.ndim:
+        raise RuntimeError("unbind: a 0-d tensor has no dimension to take apart")
+    return tuple(getitem(x, index=(*(slice(None),) * dim, i, ...)) for i in range(x.array.shape[dim]))
+
+
+def select(x: Tensor, dim: int, index: int) -> Any:
+    """The slice number `index` of axis `dim`, as a view."""
+    dim = axis("select", dim, x.array.ndim)
+    n, i = x.array.shape[dim] if x.array.ndim else 0, operator.index(index)
+    if not -n <= i < n:
+        raise IndexError(f"select: index must be in [{-n}, {n - 1}] along dim {dim} of shape {x.array.shape}, got {index}")
+    return getitem(x, index=(*(slice(None),) * dim, i, ...))
+
+
+def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+    """Views of (nearly) equal size, or cut at the given places."""
+    dim = axis("tensor_split", dim, x.array.ndim)
+    n = x.array.shape[dim]
+    if isinstance(indices_or_sections, int):
+        parts = indices_or_sections
+        if parts <= 0:
+            raise RuntimeError(f"tensor_split: needs a positive number of parts, got {parts}")
+        cuts = [i * (n // parts) + min(i, n % parts) for i in range(1, parts)]
+    else:
+        cuts = [operator.index(i) for i in indices_or_sections]
+    bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts), n]
+    return tuple(narrow(x, dim, a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:], strict=False))
+
+
+def _tensors(name: str, tensors: Any) -> list[Any]:
+    """A list or tuple of tensors, and not an empty one."""
+    if isinstance(tensors, Tensor) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{name}: needs a list or tuple of tensors, got {type(tensors).__name__}")
+    found = list(tensors)
+    for i, t in enumerate(found):
+        if not isinstance(t, Tensor):
+            raise TypeError(f"{name}: element {i} must be a tensor, got {type(t).__name__}")
+    if not found:
+        raise RuntimeError(f"{name}: needs at least one tensor, got an empty list")
+    return found
 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
-    tensors = list(tensors)
+    tensors = _tensors("stack", tensors)
     shapes = {t.array.shape for t in tensors}
     if len(shapes) != 1:
         raise RuntimeError(f"stack: needs tensors of one shape, got {sorted(shapes)}")
@@ -157,6 +252,8 @@ def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Any:
     """Expand axes of size 1; -1 keeps a size."""
     before = x.array.shape
     extra = len(shape) - len(before)
+    if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
+        raise RuntimeError(f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}")
     wanted = tuple(before[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
     if extra < 0 or any(m not in (1, n) for m, n in zip(before, wanted[extra:], strict=False)):
         raise RuntimeError(f"expand: a tensor of shape {before} cannot be expanded to {shape}")
@@ -177,11 +274,11 @@ def cat_(*tensors: np.ndarray, dim: int) -> np.ndarray:
 
 
 def cat(tensors: Any, dim: int = 0) -> Any:
-    tensors = list(tensors)
-    if not tensors:
-        raise RuntimeError("cat: needs at least one tensor, got an empty list")
+    tensors = _tensors("cat", tensors)
     shapes = [t.array.shape for t in tensors]
     like = next((s for s in shapes if s != (0,)), shapes[0])
+    if not like:
+        raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
     dim = axis("cat", dim, len(like))
     tensors = [t for t in tensors if t.array.shape != (0,)] or tensors[:1]  # an empty 1-d tensor fits everywhere
     for t in tensors:
@@ -191,4 +288,163 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     dtype = tensors[0].array.dtype
     for t in tensors:
         dtype = promote_types(dtype, t.array.dtype)
-    return cat_(*[t if t.array.dtype == dtype else t.to(dtype) for t in tensors], dim=dim)
+    return cat_(*[t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors], dim=dim)
+
+
+def hstack(tensors: Any) -> Any:
+    """Side by side: along the second axis, or the only one."""
+    tensors = [t if t.array.ndim else reshape(t, shape=(1,)) for t in _tensors("hstack", tensors)]
+    return cat(tensors, 0 if tensors[0].array.ndim == 1 else 1)
+
+
+def vstack(tensors: Any) -> Any:
+    """On top of each other; vectors count as rows."""
+    rows = [t if t.array.ndim > 1 else reshape(t, shape=(1, t.array.size)) for t in _tensors("vstack", tensors)]
+    return cat(rows, 0)
+
+
+def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(f"{name}: shapes {', '.join(map(str, shapes))} do not broadcast") from None
+
+
+# --- repeating and turning --------------------------------------------------------------------------------------------
+
+
+def repeat(x: Tensor, sizes: tuple[int, ...]) -> Any:
+    """The whole tensor, sizes[i] times along axis i; more sizes than axes make new ones in front."""
+    shape = x.array.shape
+    if len(sizes) < len(shape) or any(n < 0 for n in sizes):
+        raise RuntimeError(f"repeat: needs a number from 0 on for each axis of shape {shape}, got {sizes}")
+    old = (1,) * (len(sizes) - len(shape)) + shape
+    with_gaps = reshape(x, shape=tuple(k for n in old for k in (1, n)))
+    wide = expand(with_gaps, shape=tuple(k for n, times in zip(old, sizes, strict=True) for k in (times, n)))
+    return contiguous(reshape(wide, shape=tuple(n * times for n, times in zip(old, sizes, strict=True))))
+
+
+def tile(x: Tensor, sizes: tuple[int, ...]) -> Any:
+    """As repeat, but missing sizes count as 1."""
+    return repeat(x, (1,) * (x.array.ndim - len(sizes)) + sizes)
+
+
+def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None) -> Any:
+    """Each entry of axis `dim` (of the flattened tensor if it is None) `repeats` times, one after the other."""
+    if dim is None:
+        x, dim = flatten(x), 0
+    dim = axis("repeat_interleave", dim, x.array.ndim)
+    times = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if times.dtype.kind not in "iu" or times.min(initial=0) < 0 or (times.ndim and times.shape != (x.array.shape[dim],)):
+        wanted = f"a number from 0 on, or {x.array.shape[dim]} of them"
+        raise RuntimeError(f"repeat_interleave: repeats must be {wanted}, got {times.tolist()}")
+    return index_select(x, dim, make(np.repeat(np.arange(x.array.shape[dim]), times)))
+
+
+def roll(x: Tensor, shifts: Any, dims: Any = None) -> Any:
+    """Shift along axes (along the flattened tensor if there are none); what leaves at the end comes back at the start."""
+    if dims is None or dims == ():
+        return reshape(roll(flatten(x), shifts, 0), shape=x.array.shape)
+    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"roll: needs one shift for each of dims {dims}, got {shifts}")
+    for shift, d in zip(shifts, dims, strict=True):
+        dim = axis("roll", d, x.array.ndim)
+        n = x.array.shape[dim]
+        if n and shift % n:
+            back = shift % n
+            x = cat([narrow(x, dim, n - back, back), narrow(x, dim, 0, n - back)], dim)
+    return x
+
+
+# --- diagonals, triangles, windows ------------------------------------------------------------------------------------
+
+
+def _needs_matrix(name: str, x: Tensor) -> tuple[int, int]:
+    if x.array.ndim < 2:
+        raise RuntimeError(f"{name}: needs at least 2 dimensions, got shape {x.array.shape}")
+    m, n = x.array.shape[-2:]
+    return m, n
+
+
+def tril(x: Tensor, diagonal: int = 0) -> Any:
+    """The lower triangle, zeros above the diagonal."""
+    return where(make(np.tri(*_needs_matrix("tril", x), diagonal, dtype=bool)), x, False if x.array.dtype == bool else 0)
+
+
+def triu(x: Tensor, diagonal: int = 0) -> Any:
+    """The upper triangle, zeros below the diagonal."""
+    below = np.tri(*_needs_matrix("triu", x), diagonal - 1, dtype=bool)
+    return where(make(below), False if x.array.dtype == bool else 0, x)
+
+
+def _put_back(g: Any, shapes: list[tuple[int, ...]], take: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """Every element of g back to where `take` had it from: found by taking the numbers of the places."""
+    shape = shapes[0]
+    places = take(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape))
+    return put(g, index=np.unravel_index(places, shape), shape=shape)
+
+
+@primitive(view=True, x=_put_back)
+def viewed(x: np.ndarray, *, take: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """The view of x that `take` makes, in which an element may occur several times."""
+    return take(x)
+
+
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    """The diagonal of the matrices in axes dim1 and dim2, as a view with that axis last."""
+    a, b = axis("diagonal", dim1, x.array.ndim), axis("diagonal", dim2, x.array.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal: dim1 and dim2 must differ, got {dim1} and {dim2}")
+
+    def take(array: np.ndarray) -> np.ndarray:
+        out = array.diagonal(offset, a, b)
+        out.flags.writeable = array.flags.writeable
+        return out
+
+    return viewed(x, take=take)
+
+
+def diag_embed(x: Tensor, offset: int = 0) -> Any:
+    """Matrices with the last axis of x on their diagonal."""
+    n = x.array.shape[-1]
+    rows = np.arange(n) + max(-offset, 0)
+    size = n + abs(offset)
+    return put(x, index=(..., rows, rows + offset), shape=(*x.array.shape[:-1], size, size))
+
+
+def diag(x: Tensor, diagonal_: int = 0) -> Any:
+    """The diagonal of a matrix, or the matrix with this diagonal."""
+    if x.array.ndim not in (1, 2):
+        raise RuntimeError(f"diag: needs a vector or a matrix, got shape {x.array.shape}")
+    return diag_embed(x, diagonal_) if x.array.ndim == 1 else contiguous(diagonal(x, diagonal_))
+
+
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Any:
+    """All windows of `size` entries along `dimension`, `step` apart, as a view; the window is a new last axis."""
+    dim = axis("unfold", dimension, x.array.ndim)
+    if step <= 0 or not 0 < size <= x.array.shape[dim]:
+        raise RuntimeError(f"unfold: needs a step > 0 and a size in [1, {x.array.shape[dim]}], got step {step}, size {size}")
+
+    def take(array: np.ndarray) -> np.ndarray:
+        windows = np.lib.stride_tricks.sliding_window_view(array, size, dim, writeable=array.flags.writeable)
+        return windows[(slice(None),) * dim + (slice(None, None, step),)]
+
+    return viewed(x, take=take)
+
+
+def as_strided(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int = 0) -> Any:
+    """A view with any strides (in elements) of a contiguous tensor; no element outside of it can be reached."""
+    last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if not x.array.flags.c_contiguous:
+        raise RuntimeError("as_strided: needs a contiguous tensor; use .contiguous()")
+    if min((*size, *stride, storage_offset), default=0) < 0 or (0 not in size and last >= x.array.size):
+        raise RuntimeError(f"as_strided: size {size}, stride {stride} leave the {x.array.size} elements of the tensor")
+
+    def take(array: np.ndarray) -> np.ndarray:
+        flat = np.ascontiguousarray(array).reshape(-1)[storage_offset:]
+        steps = tuple(s * array.itemsize for s in stride)
+        return np.lib.stride_tricks.as_strided(flat, size, steps)
+
+    return viewed(x, take=take)

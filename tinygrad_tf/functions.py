@@ -1,0 +1,453 @@
+"""torch.exp(x) for x.exp(): the functions that are methods, under the names that PyTorch gives them; and those of several tensors."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
+from tinygrad_tf.engine import expand, make
+from tinygrad_tf.methods._tools import operand
+from tinygrad_tf.ops import _types, compare, elementwise, linalg, order, reduce, shape
+from tinygrad_tf.ops.einsum import einsum as einsum
+from tinygrad_tf.tensor import Size, Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Tensor, P], R]:
+    """The method as a function of `input`, which has to be a tensor."""
+    name = method.__name__
+
+    def function(input: Tensor, *args: P.args, **options: P.kwargs) -> R:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
+        return method(input, *args, **options)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__, function.__wrapped__ = method.__doc__, method  # type: ignore[attr-defined]
+    return function
+
+
+# --- arithmetic --------------------------------------------------------------------------------------------------------
+
+add = _function(Tensor.add)
+sub = _function(Tensor.sub)
+mul = _function(Tensor.mul)
+div = _function(Tensor.div)
+floor_divide = _function(Tensor.floor_divide)
+fmod = _function(Tensor.fmod)
+neg = _function(Tensor.neg)
+subtract, multiply, divide, true_divide, negative = sub, mul, div, div, neg
+lerp = _function(Tensor.lerp)
+addcmul = _function(Tensor.addcmul)
+addcdiv = _function(Tensor.addcdiv)
+
+# --- functions ---------------------------------------------------------------------------------------------------------
+
+abs = _function(Tensor.abs)
+exp = _function(Tensor.exp)
+exp2 = _function(Tensor.exp2)
+expm1 = _function(Tensor.expm1)
+log = _function(Tensor.log)
+log2 = _function(Tensor.log2)
+log10 = _function(Tensor.log10)
+log1p = _function(Tensor.log1p)
+sqrt = _function(Tensor.sqrt)
+rsqrt = _function(Tensor.rsqrt)
+square = _function(Tensor.square)
+reciprocal = _function(Tensor.reciprocal)
+sin = _function(Tensor.sin)
+cos = _function(Tensor.cos)
+tan = _function(Tensor.tan)
+asin = _function(Tensor.asin)
+acos = _function(Tensor.acos)
+atan = _function(Tensor.atan)
+sinh = _function(Tensor.sinh)
+cosh = _function(Tensor.cosh)
+tanh = _function(Tensor.tanh)
+asinh = _function(Tensor.asinh)
+acosh = _function(Tensor.acosh)
+atanh = _function(Tensor.atanh)
+sigmoid = _function(Tensor.sigmoid)
+logit = _function(Tensor.logit)
+relu = _function(Tensor.relu)
+erf = _function(Tensor.erf)
+atan2 = _function(Tensor.atan2)
+logaddexp = _function(Tensor.logaddexp)
+softmax = _function(Tensor.softmax)
+log_softmax = _function(Tensor.log_softmax)
+
+# --- choices -----------------------------------------------------------------------------------------------------------
+
+sign = _function(Tensor.sign)
+floor = _function(Tensor.floor)
+ceil = _function(Tensor.ceil)
+trunc = _function(Tensor.trunc)
+round = _function(Tensor.round)
+frac = _function(Tensor.frac)
+clamp = _function(Tensor.clamp)
+clamp_min = _function(Tensor.clamp_min)
+clamp_max = _function(Tensor.clamp_max)
+maximum = _function(Tensor.maximum)
+minimum = _function(Tensor.minimum)
+masked_fill = _function(Tensor.masked_fill)
+nan_to_num = _function(Tensor.nan_to_num)
+clip, fix, absolute = clamp, trunc, abs
+
+# --- comparisons, tests, bits ------------------------------------------------------------------------------------------
+
+eq = _function(Tensor.eq)
+ne = _function(Tensor.ne)
+lt = _function(Tensor.lt)
+le = _function(Tensor.le)
+gt = _function(Tensor.gt)
+ge = _function(Tensor.ge)
+not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+logical_and = _function(Tensor.logical_and)
+logical_or = _function(Tensor.logical_or)
+logical_xor = _function(Tensor.logical_xor)
+logical_not = _function(Tensor.logical_not)
+bitwise_and = _function(Tensor.bitwise_and)
+bitwise_or = _function(Tensor.bitwise_or)
+bitwise_xor = _function(Tensor.bitwise_xor)
+bitwise_not = _function(Tensor.bitwise_not)
+bitwise_left_shift = _function(Tensor.bitwise_left_shift)
+bitwise_right_shift = _function(Tensor.bitwise_right_shift)
+isnan = _function(Tensor.isnan)
+isinf = _function(Tensor.isinf)
+isfinite = _function(Tensor.isfinite)
+isclose = _function(Tensor.isclose)
+allclose = _function(Tensor.allclose)
+equal = _function(Tensor.equal)
+
+# --- reductions --------------------------------------------------------------------------------------------------------
+
+sum = _function(Tensor.sum)
+nansum = _function(Tensor.nansum)
+mean = _function(Tensor.mean)
+nanmean = _function(Tensor.nanmean)
+prod = _function(Tensor.prod)
+var = _function(Tensor.var)
+std = _function(Tensor.std)
+norm = _function(Tensor.norm)
+logsumexp = _function(Tensor.logsumexp)
+any = _function(Tensor.any)
+all = _function(Tensor.all)
+count_nonzero = _function(Tensor.count_nonzero)
+amax = _function(Tensor.amax)
+amin = _function(Tensor.amin)
+aminmax = _function(Tensor.aminmax)
+max = _function(Tensor.max)
+min = _function(Tensor.min)
+argmax = _function(Tensor.argmax)
+argmin = _function(Tensor.argmin)
+
+# --- along an axis, and order ------------------------------------------------------------------------------------------
+
+cumsum = _function(Tensor.cumsum)
+cumprod = _function(Tensor.cumprod)
+cummax = _function(Tensor.cummax)
+cummin = _function(Tensor.cummin)
+logcumsumexp = _function(Tensor.logcumsumexp)
+diff = _function(Tensor.diff)
+sort = _function(Tensor.sort)
+argsort = _function(Tensor.argsort)
+topk = _function(Tensor.topk)
+kthvalue = _function(Tensor.kthvalue)
+median = _function(Tensor.median)
+quantile = _function(Tensor.quantile)
+unique = _function(Tensor.unique)
+unique_consecutive = _function(Tensor.unique_consecutive)
+bincount = _function(Tensor.bincount)
+histc = _function(Tensor.histc)
+
+# --- shapes ------------------------------------------------------------------------------------------------------------
+
+reshape = _function(Tensor.reshape)
+flatten = _function(Tensor.flatten)
+ravel = _function(Tensor.ravel)
+unflatten = _function(Tensor.unflatten)
+transpose = _function(Tensor.transpose)
+permute = _function(Tensor.permute)
+movedim = _function(Tensor.movedim)
+swapaxes, swapdims, moveaxis = transpose, transpose, movedim
+t = _function(Tensor.t)
+unsqueeze = _function(Tensor.unsqueeze)
+squeeze = _function(Tensor.squeeze)
+clone = _function(Tensor.clone)
+split = _function(Tensor.split)
+chunk = _function(Tensor.chunk)
+tensor_split = _function(Tensor.tensor_split)
+unbind = _function(Tensor.unbind)
+narrow = _function(Tensor.narrow)
+select = _function(Tensor.select)
+tril = _function(Tensor.tril)
+triu = _function(Tensor.triu)
+diagonal = _function(Tensor.diagonal)
+diag = _function(Tensor.diag)
+diag_embed = _function(Tensor.diag_embed)
+trace = _function(Tensor.trace)
+as_strided = _function(Tensor.as_strided)
+fliplr = _function(Tensor.fliplr)
+flipud = _function(Tensor.flipud)
+roll = _function(Tensor.roll)
+tile = _function(Tensor.tile)
+repeat_interleave = _function(Tensor.repeat_interleave)
+broadcast_to = _function(Tensor.broadcast_to)
+
+# --- indices -----------------------------------------------------------------------------------------------------------
+
+gather = _function(Tensor.gather)
+scatter = _function(Tensor.scatter)
+scatter_add = _function(Tensor.scatter_add)
+scatter_reduce = _function(Tensor.scatter_reduce)
+index_select = _function(Tensor.index_select)
+index_add = _function(Tensor.index_add)
+index_copy = _function(Tensor.index_copy)
+index_fill = _function(Tensor.index_fill)
+index_put = _function(Tensor.index_put)
+take = _function(Tensor.take)
+take_along_dim = _function(Tensor.take_along_dim)
+masked_select = _function(Tensor.masked_select)
+masked_scatter = _function(Tensor.masked_scatter)
+nonzero = _function(Tensor.nonzero)
+argwhere = _function(Tensor.argwhere)
+
+# --- products ----------------------------------------------------------------------------------------------------------
+
+matmul = _function(Tensor.matmul)
+mm = _function(Tensor.mm)
+bmm = _function(Tensor.bmm)
+mv = _function(Tensor.mv)
+dot = _function(Tensor.dot)
+outer = _function(Tensor.outer)
+ger = outer
+addmm = _function(Tensor.addmm)
+baddbmm = _function(Tensor.baddbmm)
+kron = _function(Tensor.kron)
+inverse = _function(Tensor.inverse)
+det = _function(Tensor.det)
+
+# --- random ------------------------------------------------------------------------------------------------------------
+
+bernoulli = _function(Tensor.bernoulli)
+multinomial = _function(Tensor.multinomial)
+
+# --- those whose first argument may be a number -----------------------------------------------------------------------
+
+
+def _tensors(name: str, *operands: Any) -> list[Any]:
+    """Tensors and numbers, at least one of them a tensor."""
+    if not builtins.any(isinstance(x, Tensor) for x in operands):
+        raise TypeError(f"{name}: needs a tensor, got {' and '.join(type(x).__name__ for x in operands)}")
+    return [operand(x) for x in operands]
+
+
+def pow(input: Any, exponent: Any) -> Tensor:
+    return elementwise.power(*_tensors("pow", input, exponent))
+
+
+def remainder(input: Any, other: Any) -> Tensor:
+    """What input // other leaves: it has the sign of other."""
+    return elementwise.remainder(*_tensors("remainder", input, other))
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input."""
+    return operand(other) - (input if alpha == 1 else input * alpha)
+
+
+def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
+    """`input` where the condition is True, `other` elsewhere; with the condition alone, where it is True (one tensor an axis)."""
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    return elementwise.where(condition, operand(input), operand(other))
+
+
+# --- statistics and distances -----------------------------------------------------------------------------------------
+
+
+def var_mean(input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> tuple[Tensor, Tensor]:
+    dim = None if isinstance(dim, bool) else dim
+    return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+
+
+def std_mean(input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> tuple[Tensor, Tensor]:
+    return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm of the difference."""
+    return reduce.norm(input - other, p)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row of x1 (..., M, D) to each row of x2 (..., N, D)."""
+    return linalg.cdist(x1, x2, p)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 x2 / (|x1| |x2|) along dim, where no length counts as less than eps."""
+    return linalg.cosine_similarity(x1, x2, dim, eps)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral of y along dim by the trapezoidal rule, at the points x or `dx` apart."""
+    n = y.size(dim)
+    heights = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) / 2.0
+    return (heights * (dx if x is None else x.diff(dim=dim))).sum(dim)
+
+
+# --- searching --------------------------------------------------------------------------------------------------------
+
+
+def searchsorted(sorted_sequence: Tensor, input: Any, *, right: bool = False, side: str | None = None) -> Tensor:
+    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row."""
+    return order.searchsorted(sorted_sequence, input, right or side == "right")
+
+
+def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+    return order.searchsorted(boundaries, input, right)
+
+
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Which of the elements occur among `test_elements`."""
+    return compare.isin(elements, test_elements, invert)
+
+
+# --- several tensors --------------------------------------------------------------------------------------------------
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """One after the other along an axis that is there."""
+    return shape.cat(tensors, dim)
+
+
+concat = concatenate = cat
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Side by side along a new axis."""
+    return shape.stack(tensors, dim)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    return shape.hstack(tensors)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    return shape.vstack(tensors)
+
+
+row_stack = vstack
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    return Size(shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes)))
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All of them as views of their common shape."""
+    common = shape.broadcast_shapes("broadcast_tensors", *(t.array.shape for t in tensors))
+    return tuple(expand(t, shape=common) for t in tensors)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of a grid of points from vectors; 'ij': the first vector varies along the first axis, 'xy': along the second."""
+    vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    turn = indexing == "xy" and len(vectors) > 1
+    if turn:
+        vectors[:2] = vectors[1::-1]
+    n = len(vectors)
+    sizes = tuple(v.array.size for v in vectors)
+    grids = [expand(v.reshape([-1 if i == k else 1 for i in range(n)]), shape=sizes) for k, v in enumerate(vectors)]
+    if turn:
+        grids = [g.transpose(0, 1) for g in grids]
+        grids[:2] = grids[1::-1]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element of each vector, a row each."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return shape.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector, a row each."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
+    return input[make(rows)]
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of a large one."""
+    matrices = [t.reshape(1, -1) if t.array.ndim < 2 else t for t in tensors]
+    width = builtins.sum(m.size(1) for m in matrices)
+    rows, column = [], 0
+    for m in matrices:
+        left, right = m.new_zeros(m.size(0), column), m.new_zeros(m.size(0), width - column - m.size(1))
+        rows.append(shape.cat([left, m, right], 1))
+        column += m.size(1)
+    return shape.cat(rows, 0)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
+    return linalg.tensordot(a, b, dims)
+
+
+def flip(input: Tensor, dims: Any) -> Tensor:
+    """Axes in reverse order, as a copy."""
+    return input.flip(dims)
+
+
+# --- questions about tensors and dtypes -------------------------------------------------------------------------------
+
+
+def is_tensor(obj: Any) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    return input.is_floating_point()
+
+
+def numel(input: Tensor) -> int:
+    return input.numel()
+
+
+def result_type(a: Any, b: Any) -> DType:
+    """The dtype of what an operation on both gives."""
+    return as_dtype(_types.result_type(*(x.array if isinstance(x, Tensor) else operand(x) for x in (a, b))))
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """The smallest dtype that both can be turned into."""
+    return as_dtype(_types.promote_types(array_dtype(type1), array_dtype(type2)))
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether a result may be written into `to`: not from floating point to integers, not from either to bool."""
+    return _types.category(array_dtype(from_)) <= _types.category(array_dtype(to))
+
+
+def get_default_dtype() -> DType:
+    """The dtype of tensors made of Python floats."""
+    return as_dtype(_types.default_float())
+
+
+def set_default_dtype(dtype: Any) -> None:
+    _types.set_default_float(array_dtype(dtype))
+
+__all__ = [n for n, value in list(globals().items()) if getattr(value, "__module__", "") == __name__ and n[0] != "_"]
+__all__ += ["einsum"]

@@ -1,0 +1,9 @@
+"""The methods of class Tensor by topic, each a line that calls an operation of ops/; tensor.py puts them together."""
+
+from tinygrad_tf.methods.elementwise import ElementwiseMethods
+from tinygrad_tf.methods.indexing import IndexingMethods
+from tinygrad_tf.methods.reduction import ReductionMethods, ValuesIndices
+from tinygrad_tf.methods.shape import ShapeMethods
+from tinygrad_tf.methods.types import PythonTypeMethods
+
+__all__ = ["ElementwiseMethods", "IndexingMethods", "PythonTypeMethods", "ReductionMethods", "ShapeMethods", "ValuesIndices"]

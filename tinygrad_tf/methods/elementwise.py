@@ -1,0 +1,321 @@
+"""Methods that work element by element, and their in-place forms (with an underscore at the end)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinygrad_tf import engine
+from tinygrad_tf.dtypes import array_dtype
+from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.ops import compare, elementwise, softmax
+
+if TYPE_CHECKING:
+    from tinygrad_tf.tensor import Tensor
+
+Number = bool | int | float
+Operand = Any  # a tensor, a NumPy array, a number of Python or NumPy
+
+
+def _times(x: Any, factor: Any) -> Any:
+    return operand(x) if type(factor) is int and factor == 1 else elementwise.mul(operand(x), operand(factor))
+
+
+class ElementwiseMethods(engine.Tensor):
+    __slots__ = ()
+
+    # --- arithmetic -----------------------------------------------------------------------------------------------
+
+    def add(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+        """self + alpha * other."""
+        return elementwise.add(self, _times(other, alpha))
+
+    def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+        """self - alpha * other."""
+        return elementwise.sub(self, _times(other, alpha))
+
+    def mul(self, other: Operand) -> Tensor:
+        return elementwise.mul(self, operand(other))
+
+    def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+        """self / other, rounded down ('floor') or towards zero ('trunc') if asked to."""
+        return elementwise.divide(self, operand(other), rounding_mode)
+
+    def floor_divide(self, other: Operand) -> Tensor:
+        return elementwise.floor_divide(self, operand(other))
+
+    def remainder(self, other: Operand) -> Tensor:
+        """What self // other leaves: it has the sign of other."""
+        return elementwise.remainder(self, operand(other))
+
+    def fmod(self, other: Operand) -> Tensor:
+        """What division rounded towards zero leaves: it has the sign of self."""
+        return elementwise.fmod(self, operand(other))
+
+    def pow(self, exponent: Operand) -> Tensor:
+        return elementwise.power(self, operand(exponent))
+
+    def neg(self) -> Tensor:
+        return elementwise.neg(self)
+
+    def lerp(self, end: Tensor, weight: Operand) -> Tensor:
+        """From self (weight 0) to end (weight 1) in a straight line."""
+        return elementwise.lerp(self, end, operand(weight))
+
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1) -> Tensor:
+        """self + value * tensor1 * tensor2."""
+        return elementwise.addcmul(self, tensor1, tensor2, operand(value))
+
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1) -> Tensor:
+        """self + value * tensor1 / tensor2."""
+        return elementwise.addcdiv(self, tensor1, tensor2, operand(value))
+
+    subtract, multiply, divide, true_divide, negative = sub, mul, div, div, neg
+    add_, sub_, mul_, div_, neg_ = in_place(add), in_place(sub), in_place(mul), in_place(div), in_place(neg)
+    floor_divide_, remainder_, fmod_, pow_ = in_place(floor_divide), in_place(remainder), in_place(fmod), in_place(pow)
+    lerp_, addcmul_, addcdiv_ = in_place(lerp), in_place(addcmul), in_place(addcdiv)
+
+    # --- functions ------------------------------------------------------------------------------------------------
+
+    def abs(self) -> Tensor:
+        return elementwise.abs_(self)
+
+    def exp(self) -> Tensor:
+        return elementwise.exp(self)
+
+    def exp2(self) -> Tensor:
+        return elementwise.exp2(self)
+
+    def expm1(self) -> Tensor:
+        """e^x - 1, exact near 0."""
+        return elementwise.expm1(self)
+
+    def log(self) -> Tensor:
+        return elementwise.log(self)
+
+    def log2(self) -> Tensor:
+        return elementwise.log2(self)
+
+    def log10(self) -> Tensor:
+        return elementwise.log10(self)
+
+    def log1p(self) -> Tensor:
+        """log(1 + x), exact near 0."""
+        return elementwise.log1p(self)
+
+    def sqrt(self) -> Tensor:
+        return elementwise.sqrt(self)
+
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x)."""
+        return elementwise.rsqrt(self)
+
+    def square(self) -> Tensor:
+        return elementwise.square(self)
+
+    def reciprocal(self) -> Tensor:
+        """1 / x."""
+        return elementwise.reciprocal(self)
+
+    def sin(self) -> Tensor:
+        return elementwise.sin(self)
+
+    def cos(self) -> Tensor:
+        return elementwise.cos(self)
+
+    def tan(self) -> Tensor:
+        return elementwise.tan(self)
+
+    def asin(self) -> Tensor:
+        return elementwise.asin(self)
+
+    def acos(self) -> Tensor:
+        return elementwise.acos(self)
+
+    def atan(self) -> Tensor:
+        return elementwise.atan(self)
+
+    def sinh(self) -> Tensor:
+        return elementwise.sinh(self)
+
+    def cosh(self) -> Tensor:
+        return elementwise.cosh(self)
+
+    def tanh(self) -> Tensor:
+        return elementwise.tanh(self)
+
+    def asinh(self) -> Tensor:
+        return elementwise.asinh(self)
+
+    def acosh(self) -> Tensor:
+        return elementwise.acosh(self)
+
+    def atanh(self) -> Tensor:
+        return elementwise.atanh(self)
+
+    def sigmoid(self) -> Tensor:
+        """1 / (1 + e^-x)."""
+        return elementwise.sigmoid(self)
+
+    def logit(self, eps: float | None = None) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid."""
+        return elementwise.logit(self, eps)
+
+    def relu(self) -> Tensor:
+        """max(x, 0)."""
+        return elementwise.relu(self)
+
+    def erf(self) -> Tensor:
+        return elementwise.erf(self)
+
+    def atan2(self, other: Tensor) -> Tensor:
+        """The angle of the point (other, self)."""
+        return elementwise.atan2(self, other)
+
+    def logaddexp(self, other: Tensor) -> Tensor:
+        """log(e^self + e^other) without overflow."""
+        return elementwise.logaddexp(self, other)
+
+    def softmax(self, dim: int, dtype: Any = None) -> Tensor:
+        """exp(x) / sum exp(x) along dim."""
+        return softmax.softmax(self, dim, None if dtype is None else array_dtype(dtype))
+
+    def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
+        return softmax.log_softmax(self, dim, None if dtype is None else array_dtype(dtype))
+
+    absolute = abs
+    abs_, exp_, expm1_, log_, log1p_ = in_place(abs), in_place(exp), in_place(expm1), in_place(log), in_place(log1p)
+    sqrt_, rsqrt_, square_, reciprocal_ = in_place(sqrt), in_place(rsqrt), in_place(square), in_place(reciprocal)
+    sin_, cos_, tan_, tanh_ = in_place(sin), in_place(cos), in_place(tan), in_place(tanh)
+    sigmoid_, relu_, erf_ = in_place(sigmoid), in_place(relu), in_place(erf)
+
+    # --- choices --------------------------------------------------------------------------------------------------
+
+    def sign(self) -> Tensor:
+        """-1, 0 or 1."""
+        return elementwise.sign(self)
+
+    def floor(self) -> Tensor:
+        return elementwise.floor(self)
+
+    def ceil(self) -> Tensor:
+        return elementwise.ceil(self)
+
+    def trunc(self) -> Tensor:
+        """Towards zero."""
+        return elementwise.trunc(self)
+
+    def round(self, *, decimals: int = 0) -> Tensor:
+        """To the nearest number of `decimals` places; to the even one, where two are equally near."""
+        return elementwise.round_(self, decimals)
+
+    def frac(self) -> Tensor:
+        """x - trunc(x)."""
+        return elementwise.sub(self, elementwise.trunc(self))
+
+    def clamp(self, min: Operand = None, max: Operand = None) -> Tensor:
+        """Not below min, not above max (numbers or tensors, either may be None)."""
+        return elementwise.clamp(self, operand(min), operand(max))
+
+    def clamp_min(self, min: Operand) -> Tensor:
+        return elementwise.clamp(self, operand(min), None)
+
+    def clamp_max(self, max: Operand) -> Tensor:
+        return elementwise.clamp(self, None, operand(max))
+
+    def maximum(self, other: Tensor) -> Tensor:
+        """The larger of both at each place; equal ones share the gradient."""
+        return elementwise.maximum(self, other)
+
+    def minimum(self, other: Tensor) -> Tensor:
+        return elementwise.minimum(self, other)
+
+    def where(self, condition: Tensor, other: Operand) -> Tensor:
+        """self where the condition is True, other elsewhere."""
+        return elementwise.where(condition, self, operand(other))
+
+    def masked_fill(self, mask: Tensor, value: Operand) -> Tensor:
+        """`value` where the mask is True, this tensor elsewhere."""
+        return elementwise.masked_fill(self, mask, operand(value))
+
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+        return elementwise.nan_to_num(self, nan, posinf, neginf)
+
+    clip, fix = clamp, trunc
+    sign_, floor_, ceil_, trunc_, round_ = in_place(sign), in_place(floor), in_place(ceil), in_place(trunc), in_place(round)
+    clamp_, clip_, clamp_min_, clamp_max_ = in_place(clamp), in_place(clip), in_place(clamp_min), in_place(clamp_max)
+    masked_fill_, nan_to_num_ = in_place(masked_fill), in_place(nan_to_num)
+
+    # --- comparisons, tests, bits: bool or integer results, without gradients -------------------------------------
+
+    def eq(self, other: Operand) -> Tensor:
+        return compare.eq(self, operand(other))
+
+    def ne(self, other: Operand) -> Tensor:
+        return compare.ne(self, operand(other))
+
+    def lt(self, other: Operand) -> Tensor:
+        return compare.lt(self, operand(other))
+
+    def le(self, other: Operand) -> Tensor:
+        return compare.le(self, operand(other))
+
+    def gt(self, other: Operand) -> Tensor:
+        return compare.gt(self, operand(other))
+
+    def ge(self, other: Operand) -> Tensor:
+        return compare.ge(self, operand(other))
+
+    not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
+
+    def logical_and(self, other: Tensor) -> Tensor:
+        return compare.logical_and(self, other)
+
+    def logical_or(self, other: Tensor) -> Tensor:
+        return compare.logical_or(self, other)
+
+    def logical_xor(self, other: Tensor) -> Tensor:
+        return compare.logical_xor(self, other)
+
+    def logical_not(self) -> Tensor:
+        return compare.logical_not(self)
+
+    def bitwise_and(self, other: Operand) -> Tensor:
+        return compare.bitwise_and(self, operand(other))
+
+    def bitwise_or(self, other: Operand) -> Tensor:
+        return compare.bitwise_or(self, operand(other))
+
+    def bitwise_xor(self, other: Operand) -> Tensor:
+        return compare.bitwise_xor(self, operand(other))
+
+    def bitwise_not(self) -> Tensor:
+        return compare.bitwise_not(self)
+
+    def bitwise_left_shift(self, other: Operand) -> Tensor:
+        return compare.bitwise_left_shift(self, operand(other))
+
+    def bitwise_right_shift(self, other: Operand) -> Tensor:
+        return compare.bitwise_right_shift(self, operand(other))
+
+    bitwise_and_, bitwise_or_, bitwise_xor_ = in_place(bitwise_and), in_place(bitwise_or), in_place(bitwise_xor)
+    logical_and_, logical_or_, logical_not_ = in_place(logical_and), in_place(logical_or), in_place(logical_not)
+
+    def isnan(self) -> Tensor:
+        return compare.isnan(self)
+
+    def isinf(self) -> Tensor:
+        return compare.isinf(self)
+
+    def isfinite(self) -> Tensor:
+        return compare.isfinite(self)
+
+    def isclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+        """Where |self - other| <= atol + rtol |other|."""
+        return compare.isclose(self, other, rtol, atol, equal_nan)
+
+    def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        return compare.allclose(self, other, rtol, atol, equal_nan)
+
+    def equal(self, other: Tensor) -> bool:
+        """Whether both have the same shape and the same elements."""
+        return compare.equal(self, other)

@@ -1,0 +1,222 @@
+"""Methods that reduce, run along or sort axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+from tinygrad_tf import engine
+from tinygrad_tf.dtypes import array_dtype
+from tinygrad_tf.methods._tools import in_place, numpy_names
+from tinygrad_tf.ops import elementwise, order, reduce, scan
+from tinygrad_tf.ops._types import axes, axis
+
+if TYPE_CHECKING:
+    from tinygrad_tf.tensor import Tensor
+
+Dim = int | tuple[int, ...] | list[int] | None
+
+
+class ValuesIndices(NamedTuple):
+    """What max, sort and topk along a dimension return: the elements, and where they were."""
+
+    values: Tensor
+    indices: Tensor
+
+    def __repr__(self) -> str:
+        return f"torch.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
+
+
+PAIRS = {
+    name: type(name, (ValuesIndices,), {"__slots__": (), "__doc__": ValuesIndices.__doc__})
+    for name in ("max", "min", "sort", "topk", "kthvalue", "median", "cummax", "cummin")
+}
+
+
+def _cast(x: Any, dtype: Any) -> Any:
+    return x if dtype is None else engine.cast(x, dtype=array_dtype(dtype))
+
+
+def _correction(unbiased: Any, correction: int | None) -> int:
+    return int(unbiased) if correction is None else correction
+
+
+class ReductionMethods(engine.Tensor):
+    __slots__ = ()
+
+    # --- sums and the like ----------------------------------------------------------------------------------------
+
+    @numpy_names
+    def sum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        return reduce.sum(_cast(self, dtype), dim, keepdim)
+
+    @numpy_names
+    def nansum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The sum without NaN."""
+        return reduce.nansum(_cast(self, dtype), dim, keepdim)
+
+    @numpy_names
+    def mean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        return reduce.mean(_cast(self, dtype), dim, keepdim)
+
+    @numpy_names
+    def nanmean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        return reduce.nanmean(_cast(self, dtype), dim, keepdim)
+
+    @numpy_names
+    def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        return reduce.prod(_cast(self, dtype), dim, keepdim)
+
+    @numpy_names
+    def var(self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+        """The mean squared distance from the mean, over n - correction (n - 1 if unbiased)."""
+        if isinstance(dim, bool):  # var(False)
+            dim, unbiased = None, dim
+        return reduce.var(self, dim, _correction(unbiased, correction), keepdim)
+
+    @numpy_names
+    def std(self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+        """The square root of var; its derivative at 0 is taken as 0."""
+        if isinstance(dim, bool):
+            dim, unbiased = None, dim
+        return reduce.std(self, dim, _correction(unbiased, correction), keepdim)
+
+    def norm(self, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
+        """(sum |x|^p)^(1/p); its derivative at 0 is taken as 0."""
+        return reduce.norm(_cast(self, dtype), p, dim, keepdim)
+
+    @numpy_names
+    def logsumexp(self, dim: Dim, keepdim: bool = False) -> Tensor:
+        """log sum exp(x) without overflow."""
+        return reduce.logsumexp(self, dim, keepdim)
+
+    @numpy_names
+    def any(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        return reduce.any_(self, dim, keepdim)
+
+    @numpy_names
+    def all(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        return reduce.all_(self, dim, keepdim)
+
+    def count_nonzero(self, dim: Dim = None) -> Tensor:
+        return reduce.count_nonzero(self, dim)
+
+    # --- extrema --------------------------------------------------------------------------------------------------
+
+    @numpy_names
+    def amax(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        """The largest elements; equal ones share the gradient."""
+        return reduce.amax(self, dims=axes("amax", dim, self.array.ndim), keepdim=keepdim)
+
+    @numpy_names
+    def amin(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        return reduce.amin(self, dims=axes("amin", dim, self.array.ndim), keepdim=keepdim)
+
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        dims = axes("aminmax", dim, self.array.ndim)
+        return reduce.amin(self, dims=dims, keepdim=keepdim), reduce.amax(self, dims=dims, keepdim=keepdim)
+
+    @overload
+    def max(self) -> Tensor: ...
+    @overload
+    def max(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @overload
+    def max(self, dim: Tensor) -> Tensor: ...
+    @numpy_names
+    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+        """The largest element; with `dim`, the largest along it and where it is; with a tensor, as `maximum`."""
+        return _extreme(self, dim, keepdim, True)
+
+    @overload
+    def min(self) -> Tensor: ...
+    @overload
+    def min(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @overload
+    def min(self, dim: Tensor) -> Tensor: ...
+    @numpy_names
+    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
+        return _extreme(self, dim, keepdim, False)
+
+    @numpy_names
+    def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Where the largest element is: in the flattened tensor, or along dim."""
+        return reduce.arg_extreme("argmax", self, dim, keepdim)
+
+    @numpy_names
+    def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        return reduce.arg_extreme("argmin", self, dim, keepdim)
+
+    # --- along an axis --------------------------------------------------------------------------------------------
+
+    def cumsum(self, dim: int, *, dtype: Any = None) -> Tensor:
+        return scan.cumsum(_cast(self, dtype), dim=axis("cumsum", dim, self.array.ndim))
+
+    def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
+        return scan.cumprod(_cast(self, dtype), dim=axis("cumprod", dim, self.array.ndim), backwards=False)
+
+    def cummax(self, dim: int) -> ValuesIndices:
+        """The largest element so far, and where it is."""
+        return PAIRS["cummax"](*order.cumulative(self, dim, True))
+
+    def cummin(self, dim: int) -> ValuesIndices:
+        return PAIRS["cummin"](*order.cumulative(self, dim, False))
+
+    def logcumsumexp(self, dim: int) -> Tensor:
+        """log of the sum of exp(x) so far."""
+        return scan.logcumsumexp(self, axis("logcumsumexp", dim, self.array.ndim))
+
+    def diff(self, n: int = 1, dim: int = -1) -> Tensor:
+        """Each entry minus the one before, n times."""
+        return scan.diff(self, n, axis("diff", dim, self.array.ndim))
+
+    cumsum_, cumprod_ = in_place(cumsum), in_place(cumprod)
+
+    # --- order ----------------------------------------------------------------------------------------------------
+
+    def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
+        """In order along dim; equal elements always stay in their order."""
+        return PAIRS["sort"](*order.sort(self, dim, descending))
+
+    def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        return order.argsort(self, dim, descending)
+
+    def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+        """The k largest (smallest) along dim, in order, and where they are."""
+        return PAIRS["topk"](*order.topk(self, k, dim, largest))
+
+    def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+        """The k-th smallest along dim, k from 1 on, and where it is."""
+        return PAIRS["kthvalue"](*order.kthvalue(self, k, dim, keepdim))
+
+    @overload
+    def median(self) -> Tensor: ...
+    @overload
+    def median(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The middle element, the lower one of two."""
+        return order.median_of_all(self) if dim is None else PAIRS["median"](*order.median(self, dim, keepdim))
+
+    def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """The value below which a share q of the elements lies."""
+        return order.quantile(self, q, dim, keepdim)
+
+    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+        """The different elements in order and, if asked for, where each went and how often each occurs."""
+        return order.unique(self, return_inverse, return_counts, dim)
+
+    def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
+        return order.unique_consecutive(self, return_inverse, return_counts)
+
+    def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+        """How often 0, 1, 2, ... occur in a vector (or the sum of their weights)."""
+        return order.bincount(self, weights, minlength)
+
+    def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+        return order.histc(self, bins, min, max)
+
+
+def _extreme(x: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
+    if dim is None:
+        return (reduce.amax if largest else reduce.amin)(x, dims=tuple(range(x.array.ndim)), keepdim=False)
+    if isinstance(dim, engine.Tensor):
+        return (elementwise.maximum if largest else elementwise.minimum)(x, dim)
+    return PAIRS["max" if largest else "min"](*order.extreme(x, dim, keepdim, largest))

@@ -1,0 +1,200 @@
+"""Methods that move elements: views, copies, parts, repetitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinygrad_tf import engine
+from tinygrad_tf.dtypes import DType
+from tinygrad_tf.methods._tools import in_place
+from tinygrad_tf.ops import inplace, reduce, shape
+from tinygrad_tf.ops._types import axes
+
+if TYPE_CHECKING:
+    from tinygrad_tf.tensor import Tensor
+
+Dim = int | tuple[int, ...] | list[int] | None
+
+
+class ShapeMethods(engine.Tensor):
+    __slots__ = ()
+
+    # --- the same elements in another shape -----------------------------------------------------------------------
+
+    def view(self, *sizes: Any) -> Tensor:
+        """The same memory with another shape; use reshape if it may be copied. view(dtype) reads the bytes as another dtype."""
+        if len(sizes) == 1 and isinstance(sizes[0], DType):
+            return shape.view_dtype(self, sizes[0].dtype)
+        return shape.view(self, shape.sizes_of("view", sizes))
+
+    def reshape(self, *sizes: Any) -> Tensor:
+        """Another shape: a view where the memory allows it, a copy otherwise."""
+        wanted = shape.resolve_shape("reshape", shape.sizes_of("reshape", sizes), self.array.size)
+        return shape.reshape(self, shape=wanted)
+
+    def view_as(self, other: Tensor) -> Tensor:
+        return shape.view(self, other.array.shape)
+
+    def reshape_as(self, other: Tensor) -> Tensor:
+        return self.reshape(other.array.shape)
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        return shape.flatten(self, start_dim, end_dim)
+
+    def ravel(self) -> Tensor:
+        return shape.flatten(self)
+
+    def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
+        """Axis `dim` as several axes of the given sizes."""
+        return shape.unflatten(self, dim, tuple(sizes))
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        """Two axes exchanged, as a view."""
+        return shape.transpose(self, dim0, dim1)
+
+    def permute(self, *dims: Any) -> Tensor:
+        """All axes in another order, as a view."""
+        return shape.permute_all(self, shape.sizes_of("permute", dims))
+
+    def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+        return shape.movedim(self, source, destination)
+
+    swapaxes, swapdims, moveaxis = transpose, transpose, movedim
+
+    def t(self) -> Tensor:
+        """The transpose of a matrix; a vector stays as it is."""
+        return shape.t(self)
+
+    @property
+    def T(self) -> Tensor:
+        """All axes in reverse order."""
+        return shape.permute(self, dims=tuple(reversed(range(self.array.ndim))))
+
+    @property
+    def mT(self) -> Tensor:
+        """The last two axes exchanged."""
+        return shape.matrix_transpose(self)
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        """A new axis of size 1."""
+        return shape.unsqueeze(self, dim)
+
+    def squeeze(self, dim: Dim = None) -> Tensor:
+        """Without axes of size 1: all of them, or those named."""
+        return shape.squeeze(self, dim)
+
+    def expand(self, *sizes: Any) -> Tensor:
+        """Axes of size 1 made larger, without copying; -1 keeps a size."""
+        return shape.broadcast_to(self, shape.sizes_of("expand", sizes))
+
+    def expand_as(self, other: Tensor) -> Tensor:
+        return shape.broadcast_to(self, other.array.shape)
+
+    def broadcast_to(self, size: Sequence[int]) -> Tensor:
+        return shape.broadcast_to(self, tuple(size))
+
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        """The elements in memory in their order: this tensor if they are, else a copy."""
+        return self if self.array.flags.c_contiguous else shape.contiguous(self)  # type: ignore[return-value]
+
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """A copy, which gradients pass through."""
+        return shape.clone(self)
+
+    def unsqueeze_(self, dim: int) -> Tensor:
+        return inplace.become(self, lambda x: shape.unsqueeze(x, dim))
+
+    def squeeze_(self, dim: Dim = None) -> Tensor:
+        return inplace.become(self, lambda x: shape.squeeze(x, dim))
+
+    def transpose_(self, dim0: int, dim1: int) -> Tensor:
+        return inplace.become(self, lambda x: shape.transpose(x, dim0, dim1))
+
+    def t_(self) -> Tensor:
+        return inplace.become(self, shape.t)
+
+    # --- parts ----------------------------------------------------------------------------------------------------
+
+    def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """Views of `split_size` entries each (the last may be shorter), or of the sizes given."""
+        return shape.split(self, split_size, dim)
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """At most `chunks` views of the same size; the last may be smaller."""
+        return shape.chunk(self, chunks, dim)
+
+    def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+        return shape.tensor_split(self, indices_or_sections, dim)
+
+    def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
+        """All slices of an axis."""
+        return shape.unbind(self, dim)
+
+    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+        return shape.narrow(self, dim, start, length)
+
+    def select(self, dim: int, index: int) -> Tensor:
+        """One slice of an axis, as a view."""
+        return shape.select(self, dim, index)
+
+    def unfold(self, dimension: int, size: int, step: int) -> Tensor:
+        """All windows of `size` entries, `step` apart, as a view with a new last axis."""
+        return shape.unfold(self, dimension, size, step)
+
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
+        return shape.as_strided(self, tuple(size), tuple(stride), storage_offset)
+
+    def tril(self, diagonal: int = 0) -> Tensor:
+        """The lower triangle, zeros above the diagonal."""
+        return shape.tril(self, diagonal)
+
+    def triu(self, diagonal: int = 0) -> Tensor:
+        """The upper triangle, zeros below the diagonal."""
+        return shape.triu(self, diagonal)
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+        """The diagonal of the matrices in two axes, as a view with that axis last."""
+        return shape.diagonal(self, offset, dim1, dim2)
+
+    def diag(self, diagonal: int = 0) -> Tensor:
+        """The diagonal of a matrix, or the matrix with this diagonal."""
+        return shape.diag(self, diagonal)
+
+    def diag_embed(self, offset: int = 0) -> Tensor:
+        """Matrices with the last axis on their diagonal."""
+        return shape.diag_embed(self, offset)
+
+    def trace(self) -> Tensor:
+        """The sum of the diagonal."""
+        return reduce.sum(shape.diagonal(self))
+
+    tril_, triu_ = in_place(tril), in_place(triu)
+
+    # --- repeating and turning ------------------------------------------------------------------------------------
+
+    def flip(self, *dims: Any) -> Tensor:
+        """Axes in reverse order, as a copy."""
+        return shape.flip(self, dims=axes("flip", shape.sizes_of("flip", dims), self.array.ndim))
+
+    def fliplr(self) -> Tensor:
+        return shape.flip(self, dims=axes("fliplr", 1, self.array.ndim))
+
+    def flipud(self) -> Tensor:
+        return shape.flip(self, dims=axes("flipud", 0, self.array.ndim))
+
+    def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+        """Shifted along axes; what leaves at the end comes back at the start."""
+        return shape.roll(self, shifts, dims)
+
+    def repeat(self, *sizes: Any) -> Tensor:
+        """The whole tensor, sizes[i] times along axis i."""
+        return shape.repeat(self, shape.sizes_of("repeat", sizes))
+
+    def tile(self, *sizes: Any) -> Tensor:
+        """As repeat, but missing sizes count as 1."""
+        return shape.tile(self, shape.sizes_of("tile", sizes))
+
+    def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
+        """Each entry `repeats` times, one after the other."""
+        return shape.repeat_interleave(self, repeats, dim)

@@ -1,0 +1,175 @@
+"""Methods that change the dtype or name the device, and makers of new tensors like this one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tinygrad_tf import _device, dtypes, engine
+from tinygrad_tf.ops.shape import sizes_of
+
+if TYPE_CHECKING:
+    from tinygrad_tf.tensor import Tensor
+
+# PyTorch's old names of tensor types, as in x.type('torch.LongTensor')
+TYPE_NAMES = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "int64": "LongTensor",
+    "int32": "IntTensor",
+    "int16": "ShortTensor",
+    "int8": "CharTensor",
+    "uint8": "ByteTensor",
+    "bool": "BoolTensor",
+}
+OF_TYPE_NAME = {f"torch.{name}": dtype for dtype, name in TYPE_NAMES.items()}
+
+
+class TypeMethods(engine.Tensor):
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> dtypes.DType:
+        return dtypes.as_dtype(self.array.dtype)
+
+    @property
+    def device(self) -> _device.device:
+        """Always the CPU."""
+        return _device.CPU
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.array.nbytes
+
+    def element_size(self) -> int:
+        return self.array.itemsize
+
+    def get_device(self) -> int:
+        return -1
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return False
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    # --- casts ----------------------------------------------------------------------------------------------------
+
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+        """Cast: to(dtype), to(other tensor), to(device, dtype); the device can only be the CPU. This tensor if nothing changes."""
+        for a in args:
+            if isinstance(a, engine.Tensor):
+                dtype = a.array.dtype
+            elif isinstance(a, (str, _device.device)):
+                device = a
+            elif isinstance(a, (dtypes.DType, np.dtype, type)):
+                dtype = a
+            elif a is not None and not isinstance(a, bool):
+                raise TypeError(f"to: needs a dtype, a device or a tensor, got {a!r}")
+        _device.checked(device)
+        wanted = self.array.dtype if dtype is None else dtypes.array_dtype(dtype)
+        if wanted == self.array.dtype and not copy:
+            return self  # type: ignore[return-value]
+        if wanted.kind in "biu":
+            with np.errstate(invalid="ignore"):
+                return engine.make(self.array.astype(wanted))
+        return engine.cast(self, dtype=wanted)
+
+    def type(self, dtype: Any = None) -> Any:
+        """Cast to a dtype (or the name of a type of tensors); without one, that name: 'torch.FloatTensor'."""
+        if dtype is None:
+            return f"torch.{TYPE_NAMES.get(self.dtype.name, self.dtype.name)}"
+        dtype = getattr(dtype, "wanted_dtype", dtype)  # the class torch.LongTensor
+        return self.to(dtypes.as_dtype(OF_TYPE_NAME.get(dtype, dtype) if isinstance(dtype, str) else dtype))
+
+    def type_as(self, other: Tensor) -> Tensor:
+        return self.to(other.array.dtype)
+
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        return self  # type: ignore[return-value]
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        return self.to(_device.device("cuda"))
+
+    def pin_memory(self) -> Tensor:
+        return self  # type: ignore[return-value]
+
+    # --- new tensors of this dtype --------------------------------------------------------------------------------
+
+    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        return self.new_zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        return self._new(np.zeros(sizes_of("new_zeros", size), self._kind(dtype)), device, requires_grad)
+
+    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        return self._new(np.ones(sizes_of("new_ones", size), self._kind(dtype)), device, requires_grad)
+
+    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        return self._new(np.full(sizes_of("new_full", (size,)), fill_value, self._kind(dtype)), device, requires_grad)
+
+    def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+        """A new tensor of `data`, of this tensor's dtype unless another is asked for."""
+        array = data.array if isinstance(data, engine.Tensor) else np.asarray(data)
+        return self._new(np.array(array, dtype=self._kind(dtype)), device, requires_grad)
+
+    def _kind(self, dtype: Any) -> np.dtype:
+        return self.array.dtype if dtype is None else dtypes.array_dtype(dtype)
+
+    def _new(self, array: np.ndarray, device: Any, requires_grad: bool) -> Tensor:
+        _device.checked(device)
+        t = engine.make(array)
+        return t.requires_grad_() if requires_grad else t
+
+    # --- casts by name --------------------------------------------------------------------------------------------
+
+    def bfloat16(self) -> Tensor:
+        return self.to(dtypes.bfloat16)
+
+    def half(self) -> Tensor:
+        return self.to(dtypes.float16)
+
+    def double(self) -> Tensor:
+        return self.to(dtypes.float64)
+
+    def long(self) -> Tensor:
+        return self.to(dtypes.int64)
+
+    def short(self) -> Tensor:
+        return self.to(dtypes.int16)
+
+    def char(self) -> Tensor:
+        return self.to(dtypes.int8)
+
+    def byte(self) -> Tensor:
+        return self.to(dtypes.uint8)
+
+
+class PythonTypeMethods(TypeMethods):
+    """The casts named after Python's types, apart from the others, so that `float` there still means Python's."""
+
+    __slots__ = ()
+
+    def float(self) -> Tensor:
+        return self.to(dtypes.float32)
+
+    def int(self) -> Tensor:
+        return self.to(dtypes.int32)
+
+    def bool(self) -> Tensor:
+        return self.to(dtypes.bool_)

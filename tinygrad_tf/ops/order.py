@@ -1,0 +1,193 @@
+"""Operations that put elements in order: sorting, the k largest, quantiles, counting, searching.
+
+The order is found on plain arrays; values are then gathered, so that gradients flow to where they came from. A NaN counts
+as larger than every number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Tensor, make
+from tinygrad_tf.ops._types import axis, category
+from tinygrad_tf.ops.elementwise import lerp
+from tinygrad_tf.ops.index import gather
+from tinygrad_tf.ops.scan import cumulative_extreme
+from tinygrad_tf.ops.shape import flatten, squeeze
+
+Pair = tuple[Any, Any]
+
+
+def sorted_places(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
+    """The indices that sort x along dim; equal elements stay in their order."""
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable")
+    backwards = np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
+    return x.shape[dim] - 1 - backwards
+
+
+def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Any:
+    return make(sorted_places(x.array, axis("argsort", dim, x.array.ndim), descending))
+
+
+def sort(x: Tensor, dim: int = -1, descending: bool = False) -> Pair:
+    places = argsort(x, axis("sort", dim, x.array.ndim), descending)
+    return gather(x, dim, places), places
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Pair:
+    """The k largest (smallest) along dim, in order, and where they are. Only they are sorted."""
+    dim = axis("topk", dim, x.array.ndim)
+    n = x.array.shape[dim] if x.array.ndim else 1
+    if not 0 <= k <= n:
+        raise RuntimeError(f"topk: k must be in [0, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
+    if not x.array.ndim:
+        places = make(np.zeros((), np.int64))
+        return gather(x, 0, places), places
+    rows = np.moveaxis(x.array, dim, -1)
+    if 0 < k < n:
+        cut = n - k if largest else k - 1
+        among = np.argpartition(rows, cut, axis=-1)
+        among = np.sort(among[..., n - k :] if largest else among[..., :k], axis=-1)
+    else:
+        among = np.broadcast_to(np.arange(n)[:k], (*rows.shape[:-1], k))
+    order = sorted_places(np.take_along_axis(rows, among, -1), rows.ndim - 1, largest)
+    places = make(np.ascontiguousarray(np.moveaxis(np.take_along_axis(among, order, -1), -1, dim)))
+    return gather(x, dim, places), places
+
+
+def extreme(x: Tensor, dim: int, keepdim: bool, largest: bool) -> Pair:
+    """The largest (smallest) along dim and where the first of them is; the whole gradient goes there."""
+    name = "max" if largest else "min"
+    dim = axis(name, dim, x.array.ndim)
+    if x.array.ndim and not x.array.shape[dim]:
+        raise IndexError(f"{name}: there is no {name} along dim {dim} of shape {x.array.shape}")
+    find = np.argmax if largest else np.argmin
+    return _picked(x, dim, np.asarray(find(x.array, axis=dim, keepdims=True)) if x.array.ndim else np.zeros((), int), keepdim)
+
+
+def _picked(x: Tensor, dim: int, found: np.ndarray, keepdim: bool) -> Pair:
+    """The elements at `found`, which has size 1 along dim."""
+    places = make(found.astype(np.int64, copy=False))
+    values = gather(x, dim, places)
+    return (values, places) if keepdim or not x.array.ndim else (squeeze(values, dim), squeeze(places, dim))
+
+
+def cumulative(x: Tensor, dim: int, largest: bool) -> Pair:
+    """The largest (smallest) element so far, and where it is."""
+    dim = axis("cummax" if largest else "cummin", dim, x.array.ndim)
+    places = make(cumulative_extreme(x.array, dim, largest))
+    return gather(x, dim, places), places
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
+    """The k-th smallest along dim (k from 1 on) and where it is."""
+    dim = axis("kthvalue", dim, x.array.ndim)
+    n = x.array.shape[dim] if x.array.ndim else 1
+    if not 1 <= k <= n:
+        raise RuntimeError(f"kthvalue: k must be in [1, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
+    places = sorted_places(x.array, dim, False)
+    return _picked(x, dim, places if not x.array.ndim else np.take(places, [k - 1], dim), keepdim)
+
+
+def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
+    """The middle element, the lower one of two; NaN if there is one."""
+    dim = axis("median", dim, x.array.ndim)
+    n = x.array.shape[dim] if x.array.ndim else 1
+    if not n:
+        raise IndexError(f"median: there is no median along dim {dim} of shape {x.array.shape}")
+    if not x.array.ndim:
+        return kthvalue(x, 1, dim, keepdim)
+    places = sorted_places(x.array, dim, False)
+    bad = np.isnan(x.array).any(dim, keepdims=True) if category(x.array.dtype) == 2 else np.False_
+    first_bad = np.argmax(x.array != x.array, axis=dim, keepdims=True)
+    return _picked(x, dim, np.where(bad, first_bad, np.take(places, [(n - 1) // 2], dim)), keepdim)
+
+
+def median_of_all(x: Tensor) -> Any:
+    if not x.array.size:
+        return make(np.full((), np.nan, x.array.dtype))
+    return median(flatten(x), 0)[0]
+
+
+def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The value below which a share q of the elements lies, between two of them in proportion."""
+    if isinstance(q, Tensor):
+        if q.array.ndim:
+            raise RuntimeError(f"quantile: q must be a number, got a tensor of shape {q.array.shape}")
+        q = q.array.item()
+    if not 0.0 <= q <= 1.0:
+        raise RuntimeError(f"quantile: q must be in [0, 1], got {q}")
+    rows = flatten(x) if dim is None else x
+    dim = 0 if dim is None else axis("quantile", dim, x.array.ndim)
+    place = q * (rows.array.shape[dim] - 1)
+    low = int(place)
+    below = kthvalue(rows, low + 1, dim, keepdim)[0]
+    above = kthvalue(rows, min(low + 2, rows.array.shape[dim]), dim, keepdim)[0]
+    return lerp(below, above, place - low)
+
+
+# --- counting and searching: integers, without gradients --------------------------------------------------------------
+
+
+def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    """The different elements (or slices of axis `dim`), in order."""
+    found = np.unique(x.array, return_inverse=True, return_counts=True, axis=dim)
+    values, inverse, counts = found
+    parts = [values]
+    if return_inverse:
+        parts.append(inverse.reshape(x.array.shape if dim is None else -1))
+    if return_counts:
+        parts.append(counts)
+    made = tuple(make(p) for p in parts)
+    return made if len(made) > 1 else made[0]
+
+
+def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    """The flattened elements without those that equal the one before."""
+    flat = x.array.reshape(-1)
+    new = np.ones(flat.shape, bool)
+    new[1:] = flat[1:] != flat[:-1]
+    starts = np.flatnonzero(new)
+    parts = [flat[starts]]
+    if return_inverse:
+        parts.append((np.cumsum(new) - 1).reshape(x.array.shape))
+    if return_counts:
+        parts.append(np.diff(np.append(starts, flat.size)))
+    made = tuple(make(p) for p in parts)
+    return made if len(made) > 1 else made[0]
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
+    """How often 0, 1, 2, ... occur in a vector (or the sum of their weights)."""
+    array = x.array
+    if array.ndim != 1 or category(array.dtype) != 1 or array.min(initial=0) < 0:
+        raise RuntimeError(f"bincount: needs a vector of integers from 0 on, got {array.dtype} of shape {array.shape}")
+    if weights is None:
+        return make(np.bincount(array, minlength=minlength))
+    sums = np.bincount(array, weights.array, minlength)
+    return make(sums.astype(weights.array.dtype if weights.array.dtype == np.float32 else np.float64))
+
+
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements lie in each of `bins` equal parts of [min, max]; others are not counted."""
+    low, high = (min, max) if (min, max) != (0, 0) or not x.array.size else (x.array.min(), x.array.max())
+    return make(np.histogram(x.array, bins, (float(low), float(high)))[0].astype(x.array.dtype))
+
+
+def searchsorted(sorted_sequence: Any, values: Any, right: bool = False) -> Any:
+    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row."""
+    rows, wanted = (np.asarray(t.array if isinstance(t, Tensor) else t) for t in (sorted_sequence, values))
+    side: Any = "right" if right else "left"
+    if rows.ndim == 1:
+        return make(np.asarray(np.searchsorted(rows, wanted, side)))
+    if rows.shape[:-1] != wanted.shape[:-1]:
+        raise RuntimeError(f"searchsorted: rows of shape {rows.shape} do not fit values of shape {wanted.shape}")
+    out = np.empty(wanted.shape, np.int64)
+    for place in np.ndindex(rows.shape[:-1]):
+        out[place] = np.searchsorted(rows[place], wanted[place], side)
+    return make(out)

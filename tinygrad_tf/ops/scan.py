@@ -1,0 +1,104 @@
+"""Operations that run along an axis: every element takes in those before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Tensor, make, primitive
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.elementwise import exp, log
+from tinygrad_tf.ops.shape import cat, flip, narrow
+
+
+def _reversed_cumsum(g: Any, dim: int) -> Any:
+    return flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,))
+
+
+def _wide(x: np.ndarray) -> Any:
+    return np.int64 if category(x.dtype) < 2 else x.dtype
+
+
+@primitive(x=_reversed_cumsum)
+def cumsum(x: np.ndarray, *, dim: int) -> np.ndarray:
+    return np.cumsum(x, axis=dim, dtype=_wide(x)) if x.ndim else x.astype(_wide(x))
+
+
+def _along(dim: int, part: Any) -> tuple[Any, ...]:
+    return (slice(None),) * dim + (part,)
+
+
+def moved(x: Any, dim: int, backwards: bool, fill: float) -> Any:
+    """x one place further along the way, with `fill` at its start."""
+    if not isinstance(x, Tensor):
+        return moved(make(x), dim, backwards, fill).array
+    n = x.array.shape[dim]
+    if not n:
+        return x
+    start = make(np.full_like(x.array[_along(dim, slice(0, 1))], fill))
+    return cat([narrow(x, dim, 1, n - 1), start] if backwards else [start, narrow(x, dim, 0, n - 1)], dim)
+
+
+def _recurrence_slope(g: Any, a: Any, dim: int, backwards: bool) -> Any:
+    """What reaches b: the same recurrence, run the other way."""
+    return recurrence(moved(a, dim, not backwards, 0.0), g, dim=dim, backwards=not backwards)
+
+
+@primitive(
+    a=lambda g, a, result, dim, backwards: (
+        _recurrence_slope(g, a, dim, backwards) * moved(result, dim, backwards, 0.0)
+    ),
+    b=lambda g, a, dim, backwards: _recurrence_slope(g, a, dim, backwards),
+)
+def recurrence(a: np.ndarray, b: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:
+    """y[i] = a[i] y[i-1] + b[i] along dim, from y[-1] = 0."""
+    y = b.copy()
+    n = b.shape[dim]
+    for i in range(n - 2, -1, -1) if backwards else range(1, n):
+        before = i + 1 if backwards else i - 1
+        y[_along(dim, i)] += a[_along(dim, i)] * y[_along(dim, before)]
+    return y
+
+
+def _cumprod_rule(g: Any, x: Any, dim: int, backwards: bool) -> Any:
+    """With y the products: dx[i] = y[i-1] sum over j >= i of g[j] x[i+1] ... x[j]. No division, so zeros do no harm."""
+    if not g.shape:
+        return g
+    products = cumprod(x, dim=dim, backwards=backwards)
+    return moved(products, dim, backwards, 1.0) * _recurrence_slope(g, x, dim, backwards)
+
+
+@primitive(x=_cumprod_rule)
+def cumprod(x: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:
+    if not x.ndim:
+        return x.astype(_wide(x))
+    way = _along(dim, slice(None, None, -1 if backwards else None))
+    return np.cumprod(x[way], axis=dim, dtype=_wide(x))[way]
+
+
+def cumulative_extreme(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
+    """The index of the largest (smallest) element so far, the later one of equals; NaN wins and stays."""
+    if not x.ndim:
+        return np.zeros((), np.int64)
+    so_far = (np.maximum if largest else np.minimum).accumulate(x, axis=dim)
+    counts = np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
+    new = (x == so_far) | (x != x)
+    return np.maximum.accumulate(np.where(new, counts, 0), axis=dim)
+
+
+def logcumsumexp(x: Tensor, dim: int) -> Any:
+    """log of the sum of exp(x) so far; the maximum along dim is taken out first."""
+    if not x.array.ndim or not x.array.size:
+        return x
+    largest = x.array.max(axis=dim, keepdims=True)
+    shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype))
+    return log(cumsum(exp(x - shift), dim=dim)) + shift  # type: ignore[operator]
+
+
+def diff(x: Tensor, n: int, dim: int) -> Any:
+    """Each entry along dim minus the one before, n times."""
+    for _ in range(n):
+        size = max(x.array.shape[dim] - 1, 0)
+        x = narrow(x, dim, min(1, x.array.shape[dim]), size) - narrow(x, dim, 0, size)
+    return x
