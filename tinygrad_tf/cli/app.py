@@ -126,6 +126,8 @@ def _run(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed
+            return 2
         if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
             return _fail(name, _parser_message(error, command, words), 2)
         raise
