@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.creation import cat, empty, zeros
+from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.engine import make
+from tinygrad_tf.functions import cat
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.layers import Linear

@@ -36,7 +36,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        affine = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
 class RMSNorm(Module):
@@ -87,7 +88,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"
 
 
 class BatchNorm1d(Module):
@@ -136,5 +138,6 @@ class BatchNorm1d(Module):
         return F.batch_norm(input, mean, var, self.weight, self.bias, own, momentum, self.eps)
 
     def extra_repr(self) -> str:
-        settings = f"momentum={self.momentum}, affine={self.affine}, track_running_stats={self.track_running_stats}"
-        return f"{self.num_features}, eps={self.eps}, {settings}"
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        tracked = f"track_running_stats={self.track_running_stats}"
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracked}"

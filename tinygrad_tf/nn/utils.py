@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.creation import cat
 from tinygrad_tf.engine import clock, make
+from tinygrad_tf.functions import cat
 from tinygrad_tf.tensor import Tensor
 
 

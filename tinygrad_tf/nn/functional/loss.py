@@ -135,7 +135,7 @@ def kl_div(
         losses = exp(target) * (target - input)
     else:
         there = target > 0
-        losses = where(there, target * (log(where(there, target, 1.0)) - input), 0.0)
+        losses = where(there, target * log(where(there, target, 1.0)), 0.0) - target * input
     if reduction == "batchmean":
         return losses.sum() / float(input.array.shape[0] if input.ndim else 1)
     return reduced("kl_div", losses, reduction)

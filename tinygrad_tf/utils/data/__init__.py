@@ -1,5 +1,22 @@
-"""Texts, tokenizers and token windows."""
+"""Texts, tokenizers and token windows; datasets, samplers and the DataLoader as PyTorch has them."""
 
+from tinygrad_tf.utils.data.dataloader import DataLoader, WorkerInfo, default_collate, get_worker_info
+from tinygrad_tf.utils.data.dataset import (
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from tinygrad_tf.utils.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from tinygrad_tf.utils.data.text import Text, read_text, read_texts, standard_library_text
 from tinygrad_tf.utils.data.tokenizer import CharTokenizer
 from tinygrad_tf.utils.data.tokens import (
@@ -12,9 +29,25 @@ from tinygrad_tf.utils.data.tokens import (
 )
 
 __all__ = [
+    "BatchSampler",
     "CharTokenizer",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
     "Text",
+    "WeightedRandomSampler",
+    "WorkerInfo",
+    "default_collate",
+    "get_worker_info",
     "load_tokens",
+    "random_split",
     "random_windows",
     "read_text",
     "read_texts",

@@ -1,0 +1,424 @@
+"""Code written for PyTorch runs as it stands: `import torch` is answered by this package.
+
+    python -m tinygrad_tf.as_torch train.py ARGS    run a script (or -m MODULE ARGS)
+    python -m tinygrad_tf.as_torch --names          what there is, and how it differs from PyTorch
+
+In a notebook, call `install()` before anything imports torch. This file also holds all that such code only imports, or
+asks a question whose answer on a CPU is no: cuda, distributed, backends, settings of compilers. The package looks here
+for names that it has not got, and says which one is missing if it is not here either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import importlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import json
+import multiprocessing
+import os
+import runpy
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tinygrad_tf
+
+ROOT = "tinygrad_tf"
+
+
+def missing(name: str) -> AttributeError:
+    return AttributeError(f"{ROOT} has no torch.{name}; see the list of what it has: python -m {ROOT}.as_torch --names")
+
+
+# --- what the answer on a CPU is -----------------------------------------------------------------------------------
+
+
+def _no(*args: Any, **kwargs: Any) -> bool:
+    return False
+
+
+def _zero(*args: Any, **kwargs: Any) -> int:
+    return 0
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """There is nothing to seed, to wait for or to free."""
+
+
+def _refused(name: str, why: str = "runs on the CPU alone, in one process") -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{ROOT} {why}: torch.{name} cannot be used")
+
+    return refuse
+
+
+def _refused_class(name: str) -> type:
+    return type(name.rpartition(".")[2], (), {"__init__": _refused(name), "__doc__": "Cannot be made here."})
+
+
+def compile(model: Any = None, **settings: Any) -> Any:
+    """The model or function itself: kernels are compiled already, and Python code stays code that you can step into."""
+    return (lambda function: function) if model is None else model
+
+
+def _itself(function: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """A decorator, with or without arguments, that changes nothing."""
+    return function if callable(function) else lambda inner: inner
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """function(*args): activations are kept, not computed again."""
+    own = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
+    return function(*args, **{k: v for k, v in settings.items() if k not in own})
+
+
+def _foreach_copy_(targets: Sequence[Any], sources: Sequence[Any], non_blocking: bool = False) -> None:
+    """Copy each source into its target."""
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
+
+
+class SDPBackend(enum.Enum):
+    """The names of attention kernels that PyTorch chooses from."""
+
+    ERROR, MATH, FLASH_ATTENTION, EFFICIENT_ATTENTION, CUDNN_ATTENTION = -1, 0, 1, 2, 3
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: Any = None, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """Changes nothing: there is one attention kernel."""
+    yield
+
+
+class ReduceOp(enum.Enum):
+    """How PyTorch's processes combine tensors."""
+
+    SUM, AVG, PRODUCT, MIN, MAX = range(5)
+
+
+class SummaryWriter:
+    """Scalars as lines of JSON in LOG_DIR/scalars.jsonl: tag, value, step, time. There are no pictures of them."""
+
+    def __init__(self, log_dir: str | os.PathLike[str] | None = None, *args: Any, **kwargs: Any):
+        self.log_dir = str(Path("runs", time.strftime("%b%d_%H-%M-%S")) if log_dir is None else log_dir)
+        Path(self.log_dir).mkdir(parents=True, exist_ok=True)
+        self.file = open(Path(self.log_dir, "scalars.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - closed by close
+
+    def add_scalar(
+        self, tag: str, scalar_value: Any, global_step: int | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        line = {"tag": tag, "value": float(scalar_value), "step": global_step, "time": time.time()}
+        self.file.write(json.dumps(line) + "\n")
+
+    def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None) -> None:
+        for tag, value in tag_scalar_dict.items():
+            self.add_scalar(f"{main_tag}/{tag}", value, global_step)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+    def __enter__(self) -> SummaryWriter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+def _set_num_threads(count: int) -> None:
+    """How many threads the kernels use; results are the same bits for any number."""
+    _pool().set_num_threads(count)
+
+
+def _get_num_threads() -> int:
+    return _pool().get_num_threads()
+
+
+def _pool() -> Any:
+    from tinygrad_tf.kernels import _threads
+
+    return _threads.pool
+
+
+def _modules() -> dict[str, dict[str, Any]]:
+    """Names that are not in the package's own tree, by module; "" is torch itself."""
+    from tinygrad_tf import amp, nn
+
+    cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
+    cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
+    processes: tuple[str, ...] = ("init_process_group", "destroy_process_group", "all_reduce", "all_gather", "all_gather_into_tensor")
+    processes += ("reduce_scatter_tensor", "barrier", "broadcast", "get_rank", "get_world_size", "new_group")
+    threads = {"set_num_threads": _set_num_threads, "get_num_threads": _get_num_threads}
+    counters = ("max_memory_allocated", "memory_allocated", "max_memory_reserved", "memory_reserved", "device_count")
+    return {
+        "": {
+            "autocast": amp.autocast,
+            "compile": compile,
+            "_foreach_copy_": _foreach_copy_,
+            "set_float32_matmul_precision": _nothing,
+            "get_float32_matmul_precision": lambda: "highest",
+            "use_deterministic_algorithms": _nothing,
+            "are_deterministic_algorithms_enabled": lambda: True,
+            **threads,
+        },
+        "cuda": {
+            **{name: _refused(f"cuda.{name}") for name in cuda},
+            **dict.fromkeys(counters, _zero),
+            **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), _no),
+            **dict.fromkeys(("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats"), _nothing),
+        },
+        "cuda.amp": {"autocast": lambda *args, **kwargs: amp.autocast(enabled=False), "GradScaler": amp.GradScaler},
+        "mps": {"is_available": _no, "manual_seed": _nothing, **{n: _refused(f"mps.{n}") for n in ("synchronize",)}},
+        "xpu": {
+            "is_available": _no,
+            "device_count": _zero,
+            "get_device_properties": _refused("xpu.get_device_properties"),
+        },
+        "backends.mps": {"is_available": _no, "is_built": _no},
+        "backends.cuda": {"is_built": _no, "sdp_kernel": sdpa_kernel},
+        "backends.cuda.matmul": {"allow_tf32": False},
+        "backends.cudnn": {"allow_tf32": False, "benchmark": False, "deterministic": True, "is_available": _no},
+        "distributed": {
+            "is_available": _no,
+            "is_initialized": _no,
+            "ReduceOp": ReduceOp,
+            **{name: _refused(f"distributed.{name}") for name in processes},
+        },
+        "distributed.optim": {"ZeroRedundancyOptimizer": _refused_class("distributed.optim.ZeroRedundancyOptimizer")},
+        "multiprocessing": {
+            "spawn": _refused("multiprocessing.spawn"),
+            **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
+        },
+        "nn.parallel": {n: _refused_class(f"nn.parallel.{n}") for n in ("DistributedDataParallel", "DataParallel")},
+        "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
+        "nn.modules": {name: getattr(nn, name) for name in nn.__all__ if inspect.isclass(getattr(nn, name))},
+        "utils.data.distributed": {"DistributedSampler": _refused_class("utils.data.distributed.DistributedSampler")},
+        "utils.tensorboard": {"SummaryWriter": SummaryWriter},
+        "utils.checkpoint": {"checkpoint": checkpoint},
+        "jit": dict.fromkeys(("script", "ignore", "export", "unused"), _itself),
+        "compiler": {"disable": _itself, "is_compiling": _no},
+        "_dynamo": {"disable": _itself, "reset": _nothing},
+        "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
+        "_inductor.config": {"coordinate_descent_tuning": False},
+        "version": {"__version__": tinygrad_tf.__version__, "cuda": None, "hip": None},
+    }
+
+
+class _Module(types.ModuleType):
+    """A module of the list above. Settings may be assigned; a name that is not there says so."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise missing(f"{self.__name__.removeprefix('torch.')}.{name}")
+
+
+def _built() -> dict[str, types.ModuleType]:
+    """All modules of the list, each an attribute of the one above it."""
+    modules: dict[str, types.ModuleType] = {}
+    for dotted, names in _modules().items():
+        parts = dotted.split(".") if dotted else []
+        for end in range(1, len(parts) + 1):
+            path = ".".join(parts[:end])
+            if path not in modules and not _own(path):
+                modules[path] = _Module(f"torch.{path}")
+                modules[path].__path__ = []
+                parent = ".".join(parts[: end - 1])
+                if parent in modules:
+                    setattr(modules[parent], parts[end - 1], modules[path])
+        target = modules.setdefault(dotted, _Module("torch"))
+        target.__dict__.update(names)
+    return modules
+
+
+def _own(path: str) -> bool:
+    """Whether the package itself has this module."""
+    place = Path(tinygrad_tf.__path__[0], *path.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+_modules_built: dict[str, types.ModuleType] = {}
+
+
+def extras() -> dict[str, types.ModuleType]:
+    """The modules of this file by dotted name below torch; the names of torch itself under ""."""
+    if not _modules_built:
+        _modules_built.update(_built())
+    return _modules_built
+
+
+def find(package: str, name: str) -> Any:
+    """What this file answers for an attribute that `package` (a dotted name below torch, or "") has not got."""
+    dotted = f"{package}.{name}" if package else name
+    if name.startswith("__"):
+        raise AttributeError(name)
+    if dotted in extras():
+        return extras()[dotted]
+    if package in extras() and name in vars(extras()[package]):
+        return vars(extras()[package])[name]
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.import_module(f"{ROOT}.{dotted}")
+    raise missing(dotted)
+
+
+# --- import torch -----------------------------------------------------------------------------------------------------
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives a module that is there already, and leaves it as it was."""
+
+    def __init__(self, module: types.ModuleType):
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec: Any) -> types.ModuleType:
+        return self.module
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] != "torch":
+            return None
+        dotted = fullname.partition(".")[2]
+        module: Any = tinygrad_tf
+        if dotted:
+            try:
+                module = find(*_split(dotted))
+            except AttributeError as error:
+                raise ModuleNotFoundError(str(error), name=fullname) from None
+        if not isinstance(module, types.ModuleType):
+            raise ModuleNotFoundError(f"torch.{dotted} is not a module", name=fullname)
+        return importlib.machinery.ModuleSpec(fullname, _Loader(module), is_package=hasattr(module, "__path__"))
+
+
+def _split(dotted: str) -> tuple[str, str]:
+    package, _, name = dotted.rpartition(".")
+    return package, name
+
+
+def install() -> None:
+    """From now on `import torch` and `import torch.x.y` give this package; a RuntimeError if PyTorch is loaded already.
+
+    >>> install()
+    >>> import torch
+    >>> torch.ones(2) + 1
+    tensor([2., 2.])
+    """
+    if getattr(sys.modules.get("torch"), "__name__", ROOT) != ROOT:
+        raise RuntimeError(
+            "PyTorch itself is imported already; call tinygrad_tf.as_torch.install() before `import torch`"
+        )
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    sys.modules["torch"] = tinygrad_tf
+
+
+# --- the list of names ------------------------------------------------------------------------------------------------
+
+NAMESPACES = (
+    "", "Tensor", "linalg", "autograd", "autograd.functional", "amp", "nn", "nn.functional", "nn.init", "nn.utils",
+    "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.data",
+)  # fmt: skip
+
+OURS = "not in PyTorch"
+DIFFERENCES = {  # name: how it differs from PyTorch, and why
+    "load": "never unpickles: files of torch.save are refused, safetensors files are read; a pickle may run any code",
+    "save": "writes one safetensors file, with the structure as JSON; functions and whole modules are refused",
+    "empty": "gives zeros: leftovers in memory have cost people days",
+    "compile": "returns its argument: there is nothing to compile",
+    "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
+    "are those before dropout: the first two are traps, the last makes rows that add up to 1",
+    "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",
+    "nn.functional.scaled_dot_product_attention": "the mask must broadcast to the scores, not the other way round",
+    "nn.functional.embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    "nn.Embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    "nn.utils.clip_grad_norm_": "the norm is taken in float64, so that large gradients do not become inf",
+    "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
+    "amp.autocast": "rounds as bfloat16 hardware does, but computes in float32: it is not faster",
+    "amp.GradScaler": "inert: losses are float32",
+    "nn.MultiHeadAttention": f"{OURS}: the plain class of the papers, masks are True where a query may attend",
+    "nn.Block": f"{OURS}: a Transformer block, pre-norm or post-norm",
+    "nn.FeedForward": f"{OURS}: the feed-forward part of a block",
+    "nn.SinusoidalPositions": f"{OURS}: sines and cosines added to embeddings",
+    "nn.LearnedPositions": f"{OURS}: trained vectors added to embeddings",
+    "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
+    "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
+}
+
+
+def names() -> list[str]:
+    """All public names below torch, sorted: of the package and of this file."""
+    found = {f"{path}.{name}" for path, module in extras().items() for name in vars(module) if _public(module, name)}
+    for space in NAMESPACES:
+        holder = _resolve(space)
+        if holder is not None:
+            found |= {f"{space}.{name}" for name in dir(holder) if _public(holder, name)}
+    return sorted(name.removeprefix(".") for name in found)
+
+
+def _public(holder: Any, name: str) -> bool:
+    """Whether a name is offered: not a helper, nor a module or class that the file only imports."""
+    value = inspect.getattr_static(holder, name, None)
+    if name.startswith("_") and not (name.startswith("__") and inspect.isclass(holder) and callable(value)):
+        return False
+    if inspect.isclass(holder):
+        return not name.startswith("__") or value is not inspect.getattr_static(object, name, None)
+    if hasattr(holder, "__all__"):
+        return name in holder.__all__
+    home = getattr(value, "__module__", None) if callable(value) else None
+    return not isinstance(value, types.ModuleType) and home not in ("typing", "collections.abc", "__future__")
+
+
+def _resolve(dotted: str) -> Any:
+    value: Any = tinygrad_tf
+    for part in dotted.split(".") if dotted else ():
+        value = getattr(value, part, None)
+    return value
+
+
+def list_of_names() -> str:
+    """The list that --names prints."""
+    return "\n".join(f"torch.{n}  # {DIFFERENCES[n]}" if n in DIFFERENCES else f"torch.{n}" for n in names())
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str]) -> int:
+    """Run a script or a module with `import torch` answered by this package, or print the list of names."""
+    if arguments == ["--names"]:
+        print(list_of_names())
+        return 0
+    as_module = arguments[:1] == ["-m"]
+    rest = arguments[1:] if as_module else arguments
+    if not rest or rest[0].startswith("-"):
+        print(f"usage: python -m {ROOT}.as_torch (SCRIPT | -m MODULE | --names) [ARGS ...]", file=sys.stderr)
+        return 2
+    if not as_module and not Path(rest[0]).is_file():
+        print(f"{rest[0]}: no such file", file=sys.stderr)
+        return 2
+    install()
+    sys.argv = rest
+    if as_module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(rest[0]).resolve().parent)
+        runpy.run_path(rest[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    from tinygrad_tf import as_torch  # this very file under its own name, where the package looks for it
+
+    sys.exit(as_torch.main(sys.argv[1:]))

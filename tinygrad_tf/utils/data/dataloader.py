@@ -1,0 +1,236 @@
+"""DataLoader: batches of a dataset, in an order, put together; with workers, by threads that work ahead."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tinygrad_tf import random
+from tinygrad_tf.creation import tensor
+from tinygrad_tf.engine import make
+from tinygrad_tf.ops.shape import stack
+from tinygrad_tf.tensor import Tensor
+from tinygrad_tf.utils.data.dataset import IterableDataset
+from tinygrad_tf.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
+
+
+class WorkerInfo(NamedTuple):
+    """Which of how many workers a thread is, its seed, and the dataset (which all workers share)."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_worker = threading.local()
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker, which one it is; None elsewhere."""
+    return getattr(_worker, "info", None)
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """A list of items as one batch: numbers and tensors are stacked, within tuples, lists and dictionaries, too.
+
+    >>> default_collate([(1, "a"), (2, "b")])
+    [tensor([1, 2]), ('a', 'b')]
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch), 0)
+    if isinstance(first, (np.ndarray, np.generic)):
+        return make(np.stack([np.asarray(item) for item in batch]))
+    if isinstance(first, float):
+        return tensor(list(batch), dtype=np.float64)
+    if isinstance(first, int):
+        return tensor(list(batch))
+    if isinstance(first, (str, bytes)):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([item[key] for item in batch]) for key in first}
+    if isinstance(first, (tuple, list)):
+        if any(len(item) != len(first) for item in batch):
+            raise RuntimeError(f"default_collate: items must have equal lengths, got {[len(item) for item in batch]}")
+        columns = [_columns(column) for column in zip(*batch, strict=True)]
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    raise TypeError(
+        "default_collate: items must be tensors, arrays, numbers, strings, dictionaries or lists of these, "
+        f"got {type(first).__name__}; give the DataLoader a collate_fn"
+    )
+
+
+def _columns(column: tuple[Any, ...]) -> Any:
+    return column if isinstance(column[0], (str, bytes)) else default_collate(column)
+
+
+def _alone(item: Any) -> Any:
+    """What a loader without batches makes of an item: arrays become tensors."""
+    return make(item) if isinstance(item, np.ndarray) else item
+
+
+class DataLoader:
+    """Iterate over a dataset in batches.
+
+    num_workers threads fetch batches ahead of use (prefetch_factor each), in order; they share the dataset, where
+    PyTorch's are processes with a copy each. pin_memory, multiprocessing_context, persistent_workers and
+    pin_memory_device concern GPUs and processes and change nothing. An error in a worker is raised where its batch
+    would have come.
+
+    >>> from tinygrad_tf import arange
+    >>> for batch in DataLoader(arange(5), batch_size=2):
+    ...     print(batch)
+    tensor([0, 1])
+    tensor([2, 3])
+    tensor([4])
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0.0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: random.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ):
+        if num_workers < 0 or timeout < 0:
+            raise ValueError(f"DataLoader: num_workers and timeout must not be negative, got {num_workers}, {timeout}")
+        if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
+            raise ValueError("DataLoader: prefetch_factor and persistent_workers need num_workers above 0")
+        iterable = isinstance(dataset, IterableDataset)
+        if iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle and samplers")
+        if sampler is not None and shuffle:
+            raise ValueError("DataLoader: give a sampler or shuffle=True, not both")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
+        if batch_size is None and drop_last:
+            raise ValueError("DataLoader: drop_last needs a batch_size")
+        self.dataset, self.num_workers, self.generator, self.timeout = dataset, num_workers, generator, timeout
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.worker_init_fn, self.drop_last, self.pin_memory = worker_init_fn, drop_last, pin_memory
+        self.batch_size = None if batch_sampler is not None else batch_size
+        if sampler is None and not iterable:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None and not iterable:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.sampler, self.batch_sampler = sampler, batch_sampler
+        in_batches = batch_sampler is not None or batch_size is not None
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if in_batches else _alone)
+
+    def __len__(self) -> int:
+        if isinstance(self.dataset, IterableDataset):
+            items = range(len(self.dataset))  # type: ignore[arg-type]
+            return len(items) if self.batch_size is None else len(BatchSampler(items, self.batch_size, self.drop_last))
+        return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+    def __iter__(self) -> Iterator[Any]:
+        seed = draw_seed(self.generator)  # drawn in any case, so that later random numbers are those of PyTorch
+        return self._with_workers(seed) if self.num_workers else (fetch() for fetch in self._fetches())
+
+    def _fetches(self) -> Iterator[Callable[[], Any]]:
+        """A function for each batch that gets it."""
+        if isinstance(self.dataset, IterableDataset):
+            yield from _until_empty(self._next_batch(iter(self.dataset)))
+            return
+        for indices in self.sampler if self.batch_sampler is None else self.batch_sampler:
+            yield lambda indices=indices: self._fetch(indices)  # type: ignore[misc]
+
+    def _fetch(self, indices: Any) -> Any:
+        if self.batch_sampler is None:
+            return self.collate_fn(self.dataset[indices])
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate_fn(self.dataset.__getitems__(indices))
+        return self.collate_fn([self.dataset[i] for i in indices])
+
+    def _next_batch(self, items: Iterator[Any]) -> Iterator[Any]:
+        """The batches of an IterableDataset."""
+        if self.batch_size is None:
+            yield from map(self.collate_fn, items)
+            return
+        yield from map(self.collate_fn, BatchSampler(items, self.batch_size, self.drop_last))
+
+    # --- workers --------------------------------------------------------------------------------------------------
+
+    def _with_workers(self, seed: int) -> Iterator[Any]:
+        """Batch i comes from thread i mod num_workers, each thread with its own queue, so that the order is kept."""
+        threads = [ThreadPoolExecutor(1, "DataLoader", self._start_worker, (i, seed)) for i in range(self.num_workers)]
+        waiting: deque[Future[Any]] = deque()
+        try:
+            tasks = self._tasks()
+            for worker, fetch in tasks:
+                waiting.append(threads[worker].submit(fetch))
+                if len(waiting) >= self.num_workers * (self.prefetch_factor or 1):
+                    yield from self._results(waiting.popleft())
+            while waiting:
+                yield from self._results(waiting.popleft())
+        finally:
+            for thread in threads:
+                thread.shutdown(wait=False, cancel_futures=True)
+
+    def _start_worker(self, number: int, seed: int) -> None:
+        _worker.info = WorkerInfo(number, self.num_workers, (seed + number) % 2**63, self.dataset)
+        if self.worker_init_fn is not None:
+            self.worker_init_fn(number)
+
+    def _tasks(self) -> Iterator[tuple[int, Callable[[], Any]]]:
+        """(worker, function) for each batch."""
+        if not isinstance(self.dataset, IterableDataset):
+            yield from ((i % self.num_workers, fetch) for i, fetch in enumerate(self._fetches()))
+            return
+        streams = {worker: _Stream(lambda: self._next_batch(iter(self.dataset))) for worker in range(self.num_workers)}
+        while streams:
+            for worker, stream in list(streams.items()):
+                if stream.ended:
+                    del streams[worker]
+                else:
+                    yield worker, stream.next
+
+    def _results(self, future: Future[Any]) -> Iterator[Any]:
+        try:
+            value = future.result(self.timeout or None)
+        except TimeoutError:
+            raise RuntimeError(f"DataLoader: no batch came within timeout = {self.timeout} seconds") from None
+        if value is not _END:
+            yield value
+
+
+_END = object()
+
+
+class _Stream:
+    """The batches of an IterableDataset in one worker; made in the worker, so that it knows which one it is."""
+
+    def __init__(self, begin: Callable[[], Iterator[Any]]):
+        self.begin, self.batches, self.ended = begin, None, False
+
+    def next(self) -> Any:
+        if self.batches is None:
+            self.batches = self.begin()  # type: ignore[assignment]
+        value = next(self.batches, _END)  # type: ignore[call-overload]
+        self.ended = value is _END
+        return value
+
+
+def _until_empty(batches: Iterable[Any]) -> Iterator[Callable[[], Any]]:
+    for batch in batches:
+        yield lambda batch=batch: batch  # type: ignore[misc]
