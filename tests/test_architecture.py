@@ -15,11 +15,11 @@ ROOT = Path(tinygrad_tf.__file__).parent
 
 # From the ground up. A file may import from its own floor and from those below.
 FLOORS = [
-    ["kernels", "random", "_box_muller", "_sampling"],
+    ["kernels", "random", "_box_muller", "_sampling", "dtypes", "_device"],
     ["graph", "engine"],
     ["ops"],
-    ["printing", "tensor", "creation", "functions"],
-    ["autograd", "nn", "optim", "utils", "serialization"],
+    ["printing", "methods", "tensor", "creation", "functions", "linalg"],
+    ["autograd", "nn", "optim", "utils", "serialization", "amp"],
     ["generation"],
     ["models"],
     ["study"],
@@ -39,9 +39,12 @@ FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def imported(name: str, path: Path) -> set[str]:
-    """The package's own modules that a file imports, anywhere in it."""
+    """The package's own modules that a file imports when it runs; what only annotations need does not count."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for branch in [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]:
+        branch.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -109,10 +112,13 @@ def test_the_engine_can_be_read_in_one_sitting() -> None:
 
 
 def test_importing_compiles_nothing_and_is_cheap() -> None:
-    """No compiler, no pictures, no command line on import; the least of three runs stays below half a second."""
+    """No compiler, no pictures, no command line on import; the least of three runs takes below half a second.
+
+    It is the processor's time that counts, since the tests run several at once.
+    """
     code = (
-        "import time; start = time.perf_counter(); import tinygrad_tf, sys; "
-        "print(time.perf_counter() - start, *sorted({m.split('.')[0] for m in sys.modules}))"
+        "import time; start = time.process_time(); import tinygrad_tf, sys; "
+        "print(time.process_time() - start, *sorted({m.split('.')[0] for m in sys.modules}))"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
     loaded = set(runs[0].stdout.split()[1:])

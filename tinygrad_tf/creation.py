@@ -51,7 +51,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     elif isinstance(data, (np.ndarray, np.generic)):
         array = _numbers(np.asarray(data))
     else:
-        array = _from_sequence(data)
+        array = _from_sequence(data, dtype)
     with np.errstate(all="ignore"):  # a number too large for the dtype becomes infinite
         return _finish(np.array(array, dtype=_kind(dtype, array.dtype), order="C"), requires_grad, device)
 
@@ -65,8 +65,8 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _from_sequence(data: Any) -> np.ndarray:
-    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32."""
+def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
+    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32 unless told."""
     if isinstance(data, (str, bytes)):
         raise TypeError(f"tensor: needs numbers or nested lists of them, got {type(data).__name__}")
     plain = _without_tensors(data)
@@ -76,7 +76,7 @@ def _from_sequence(data: Any) -> np.ndarray:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
     if array.dtype == object or array.dtype.kind in "US":
         raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} with entries that are not numbers of 64 bits")
-    if array.dtype == np.float64 and (not array.size or not _has_numpy(plain)):
+    if dtype is None and array.dtype == np.float64 and (not array.size or not _has_numpy(plain)):
         with np.errstate(all="ignore"):
             array = array.astype(default_float())
     return _numbers(array)
