@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from tinygrad_tf.kernels import _compile, adamw
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 SHAPES = [(65, 128), (128,), (1,), (0,), (3, 5, 7), (), (100_000,), (16_384,), (16_385,), (9, 4000)]
 SETTINGS = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
 
@@ -58,10 +60,9 @@ def test_adamw_against_a_plain_loop(decoupled, maximize, dtype):
         kept = [g.copy() for g in grads]
         plan = adamw.adamw_step(params, grads, m, v, step=t, plan=plan, **options)
         assert all(np.array_equal(a, b) for a, b in zip(grads, kept, strict=True))
+    relative, absolute = (1e-12, 1e-13) if dtype is np.float64 else (1e-5, 1e-6)
     for p, q in zip(params, wanted, strict=True):
-        np.testing.assert_allclose(
-            p, q, rtol=1e-12 if dtype is np.float64 else 1e-5, atol=1e-13 if dtype is np.float64 else 1e-6
-        )
+        np.testing.assert_allclose(p, q, rtol=relative, atol=absolute)
 
 
 @pytest.mark.parametrize("decoupled", [True, False])

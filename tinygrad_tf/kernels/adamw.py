@@ -143,7 +143,7 @@ def global_norm(grads: Sequence[Array]) -> float:
     if not math.isfinite(total):  # squares of float64 numbers above 1e154 overflow
         largest = max(float(np.abs(g).max()) for g in grads if g.size)
         if math.isfinite(largest):
-            return largest * math.sqrt(sum(float(((g / largest).astype(np.float64) ** 2).sum()) for g in grads))
+            return largest * math.sqrt(sum(float(((g.astype(np.float64) / largest) ** 2).sum()) for g in grads))
     return math.sqrt(total)
 
 

@@ -195,7 +195,7 @@ def copy_tiles(block: int, step: int, x: Any, y: Any) -> None:
 
 # ---------------------------------------------------------------- column sums
 def sum_rows(x: Array) -> Array:
-    """(rows, cols) -> (cols,): sums of blocks of rows, then the sum of those, in an order that only the size decides."""
+    """(rows, cols) -> (cols,): sums of blocks of rows, then the sum of those; the order depends on the size only."""
     if x.dtype not in NATIVE or x.shape[1] < 8 or x.size < 4 * SUM_GRAIN:
         return x.sum(0)
     x = np.ascontiguousarray(x)
