@@ -41,7 +41,7 @@ def test_grad_of_several_outputs_and_inputs() -> None:
 
 def test_unused_inputs() -> None:
     x, y = leaf(OTHER), leaf(OTHER)
-    with pytest.raises(RuntimeError, match="input 1 .*allow_unused"):
+    with pytest.raises(RuntimeError, match=r"input 1 .*allow_unused"):
         grad(x.sum(), [x, y])
     assert grad(x.sum(), [x, y], allow_unused=True)[1] is None
     zeros = grad(x.sum(), [x, y], materialize_grads=True)[1]
@@ -323,7 +323,7 @@ def test_saved_tensors_that_change_or_are_gone() -> None:
     y = x * 1.0
     e = Exp.apply(y)
     e.mul_(2)
-    with pytest.raises(RuntimeError, match="saved tensor 0 of ExpBackward.*changed in place"):
+    with pytest.raises(RuntimeError, match=r"saved tensor 0 of ExpBackward.*changed in place"):
         e.sum().backward()
     e = Exp.apply(x)
     e.sum().backward()

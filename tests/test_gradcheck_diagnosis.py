@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from typing import Any
 
@@ -27,7 +28,9 @@ def layer_norm(x: np.ndarray, axis: Any = -1, eps: float = 1e-5) -> np.ndarray:
     return (x - x.mean(axis=axis, keepdims=True)) / np.sqrt(x.var(axis=axis, keepdims=True) + eps)
 
 
-def layer_norm_backward(g: np.ndarray, x: np.ndarray, axis: Any = -1, eps: float = 1e-5, mean: bool = True, var: bool = True) -> np.ndarray:
+def layer_norm_backward(
+    g: np.ndarray, x: np.ndarray, axis: Any = -1, eps: float = 1e-5, mean: bool = True, var: bool = True
+) -> np.ndarray:
     y = layer_norm(x, axis, eps)
     d = g
     if mean:
@@ -61,7 +64,11 @@ HOSTS: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {
     ),
     "layer_norm": (layer_norm, lambda g, x: (layer_norm_backward(g, x),), (numbers(3, 6),)),
     "norm": (lambda x: np.sqrt((x * x).sum()), lambda g, x: (g * x / np.sqrt((x * x).sum()),), (numbers(8),)),
-    "mse": (lambda x, y: ((x - y) ** 2).mean(), lambda g, x, y: (g * 2 * (x - y) / 12, -g * 2 * (x - y) / 12), (numbers(4, 3), numbers(4, 3, seed=1))),
+    "mse": (
+        lambda x, y: ((x - y) ** 2).mean(),
+        lambda g, x, y: (g * 2 * (x - y) / 12, -g * 2 * (x - y) / 12),
+        (numbers(4, 3), numbers(4, 3, seed=1)),
+    ),
     "outer": (np.outer, lambda g, a, b: (g @ b, a @ g), (numbers(4), numbers(3))),
     "scores": (
         lambda q, k: q @ k.T / 2.0,
@@ -83,13 +90,37 @@ def with_factor(name: str, position: int, factor: float) -> Any:
 
 def factor_plants() -> list[Plant]:
     places = [
-        ("square", 0, 0.5), ("square", 0, -1), ("tanh", 0, 2), ("exp", 0, -1), ("sin", 0, -1), ("reciprocal", 0, -1),
-        ("log", 0, 1 / 6), ("sum", 0, 1 / 12), ("mean", 0, 5), ("matmul", 0, 1 / 3), ("matmul", 1, 1 / 3), ("linear", 1, 1 / 5),
-        ("linear", 2, 1 / 5), ("mul", 0, 2), ("softmax", 0, -1), ("layer_norm", 0, np.sqrt(6)), ("norm", 0, 2),
-        ("mse", 0, 0.5), ("mse", 1, -1), ("mse", 0, 12), ("outer", 1, -2), ("scores", 0, 2), ("scores", 1, 0.5),
-        ("cumsum", 0, -1), ("matmul", 1, 1.01), ("tanh", 0, -0.5),
-    ]  # fmt: skip
-    return [("a constant factor", f"{n}[{i}] * {c:.3g}", HOSTS[n][0], with_factor(n, i, c), HOSTS[n][2]) for n, i, c in places]
+        ("square", 0, 0.5),
+        ("square", 0, -1),
+        ("tanh", 0, 2),
+        ("exp", 0, -1),
+        ("sin", 0, -1),
+        ("reciprocal", 0, -1),
+        ("log", 0, 1 / 6),
+        ("sum", 0, 1 / 12),
+        ("mean", 0, 5),
+        ("matmul", 0, 1 / 3),
+        ("matmul", 1, 1 / 3),
+        ("linear", 1, 1 / 5),
+        ("linear", 2, 1 / 5),
+        ("mul", 0, 2),
+        ("softmax", 0, -1),
+        ("layer_norm", 0, np.sqrt(6)),
+        ("norm", 0, 2),
+        ("mse", 0, 0.5),
+        ("mse", 1, -1),
+        ("mse", 0, 12),
+        ("outer", 1, -2),
+        ("scores", 0, 2),
+        ("scores", 1, 0.5),
+        ("cumsum", 0, -1),
+        ("matmul", 1, 1.01),
+        ("tanh", 0, -0.5),
+    ]
+    return [
+        ("a constant factor", f"{n}[{i}] * {c:.3g}", HOSTS[n][0], with_factor(n, i, c), HOSTS[n][2])
+        for n, i, c in places
+    ]
 
 
 def detached_plants() -> list[Plant]:
@@ -123,27 +154,56 @@ def transposed_plants() -> list[Plant]:
         ("elementwise, g.T", lambda x: x * x, lambda g, x: (2 * x * g.T,), (square,)),
         ("elementwise, all .T", lambda x: x * x, lambda g, x: ((2 * x * g).T,), (square,)),
         ("transpose forgotten", lambda x: x.T * 2, lambda g, x: (g * 2,), (square,)),
-        ("permute (2, 0, 1)", lambda x: x.transpose(2, 0, 1), lambda g, x: (g.transpose(2, 0, 1),), (numbers(3, 3, 3),)),
-        ("permute 3-d", lambda x: x.transpose(2, 0, 1) ** 2, lambda g, x: ((2 * x * g.transpose(0, 1, 2)),), (numbers(2, 2, 2),)),
+        (
+            "permute (2, 0, 1)",
+            lambda x: x.transpose(2, 0, 1),
+            lambda g, x: (g.transpose(2, 0, 1),),
+            (numbers(3, 3, 3),),
+        ),
+        (
+            "permute 3-d",
+            lambda x: x.transpose(2, 0, 1) ** 2,
+            lambda g, x: ((2 * x * g.transpose(0, 1, 2)),),
+            (numbers(2, 2, 2),),
+        ),
         ("split heads", lambda x: x.reshape(3, 2, 2).transpose(1, 0, 2), lambda g, x: (g.reshape(3, 4),), (x,)),
-        ("merge heads", lambda x: x.transpose(1, 0, 2).reshape(3, 4), lambda g, x: (g.reshape(2, 3, 2),), (numbers(2, 3, 2),)),
+        (
+            "merge heads",
+            lambda x: x.transpose(1, 0, 2).reshape(3, 4),
+            lambda g, x: (g.reshape(2, 3, 2),),
+            (numbers(2, 3, 2),),
+        ),
         ("flip", lambda x: x[::-1], lambda g, x: (g,), (numbers(5),)),
         ("flip, axis 1", lambda x: x[:, ::-1] * 2, lambda g, x: (2 * g,), (x,)),
         ("cumsum not reversed", lambda x: np.cumsum(x), lambda g, x: (np.cumsum(g),), (numbers(5),)),
         ("roll", lambda x: np.roll(x, 1), lambda g, x: (np.roll(g, 1),), (numbers(6),)),
         ("off by one", lambda x: x**2, lambda g, x: (np.roll(2 * x * g, 1),), (numbers(6),)),
-        ("outer, dA and dB", lambda a, b: np.outer(a, b), lambda g, a, b: (g.T @ b, g.T @ a), (numbers(4), numbers(4, seed=2))),
+        (
+            "outer, dA and dB",
+            lambda a, b: np.outer(a, b),
+            lambda g, a, b: (g.T @ b, g.T @ a),
+            (numbers(4), numbers(4, seed=2)),
+        ),
         ("scores dQ", lambda q, k: q @ k.T, lambda g, q, k: (g.T @ k, g.T @ q), (numbers(4, 2), numbers(4, 2, seed=1))),
         ("shuffle", lambda x: x[[2, 0, 3, 1]], lambda g, x: (g[[2, 0, 3, 1]],), (numbers(4),)),
         ("column sum", lambda x: x.sum(0), lambda g, x: (np.repeat(g[:, None], 4, 1),), (numbers(4, 4),)),
-    ]  # fmt: skip
+    ]
     return [(r"transposed|permuted", n, f, b, i) for n, f, b, i in plants]
 
 
 def broadcast_plants() -> list[Plant]:
     plants: list[Plant] = []
     kind = "not summed over a broadcast axis"
-    shapes = [((3, 4), (4,)), ((3, 4), (3, 1)), ((3, 4), (1, 4)), ((2, 3, 4), (4,)), ((2, 3, 4), (3, 4)), ((2, 3, 4), (2, 1, 1)), ((5,), ()), ((2, 3), (1, 1))]
+    shapes = [
+        ((3, 4), (4,)),
+        ((3, 4), (3, 1)),
+        ((3, 4), (1, 4)),
+        ((2, 3, 4), (4,)),
+        ((2, 3, 4), (3, 4)),
+        ((2, 3, 4), (2, 1, 1)),
+        ((5,), ()),
+        ((2, 3), (1, 1)),
+    ]
     for big, small in shapes:
         x, b = numbers(*big), numbers(*small, seed=3)
         plants.append((kind, f"add {big} {small}, whole", lambda x, b: x + b, lambda g, x, b: (g, g), (x, b)))
@@ -173,7 +233,18 @@ def broadcast_plants() -> list[Plant]:
 
 def repeated_plants() -> list[Plant]:
     plants: list[Plant] = []
-    cases = [[0, 1, 1, 2], [2, 2, 2, 0, 1], [0, 0], [1, 3, 1, 0, 3], [4, 4, 0, 0, 4], [0, 2, 1, 2], [3, 3], [1, 0, 1, 0, 2], [5, 5, 5, 1], [0, 1, 2, 0]]
+    cases = [
+        [0, 1, 1, 2],
+        [2, 2, 2, 0, 1],
+        [0, 0],
+        [1, 3, 1, 0, 3],
+        [4, 4, 0, 0, 4],
+        [0, 2, 1, 2],
+        [3, 3],
+        [1, 0, 1, 0, 2],
+        [5, 5, 5, 1],
+        [0, 1, 2, 0],
+    ]
     for ids, wide in itertools.product(cases, (False, True)):
         index = np.array(ids)
         table = numbers(7, 2) if wide else numbers(7)
@@ -192,13 +263,23 @@ def repeated_plants() -> list[Plant]:
             d[i] = g * scale
             return d
 
-        plants.append(("only the last of", f"2-d ids * {scale}", lambda t, i, s=scale: t[i] * s, scaled, (numbers(4, 3), index2)))
+        plants.append(
+            ("only the last of", f"2-d ids * {scale}", lambda t, i, s=scale: t[i] * s, scaled, (numbers(4, 3), index2))
+        )
     return plants
 
 
 def softmax_plants() -> list[Plant]:
     plants: list[Plant] = []
-    for shape, axis in [((5,), 0), ((3, 4), 1), ((3, 4), 0), ((2, 3, 4), 2), ((2, 3, 4), 1), ((2, 3, 3), 0), ((1, 6), 1)]:
+    for shape, axis in [
+        ((5,), 0),
+        ((3, 4), 1),
+        ((3, 4), 0),
+        ((2, 3, 4), 2),
+        ((2, 3, 4), 1),
+        ((2, 3, 3), 0),
+        ((1, 6), 1),
+    ]:
         x = numbers(*shape)
         for name, forward, backward in [
             ("softmax", lambda x, a=axis: softmax(x, a), lambda g, x, a=axis: g * softmax(x, a)),
@@ -212,15 +293,57 @@ def softmax_plants() -> list[Plant]:
 
 def mean_plants() -> list[Plant]:
     plants: list[Plant] = []
-    for shape, axis in [((6,), 0), ((3, 5), 1), ((5, 3), 0), ((2, 3, 4), 2), ((2, 3, 4), 1), ((2, 3, 4), (1, 2)), ((4, 2, 3), (0, 2))]:
+    for shape, axis in [
+        ((6,), 0),
+        ((3, 5), 1),
+        ((5, 3), 0),
+        ((2, 3, 4), 2),
+        ((2, 3, 4), 1),
+        ((2, 3, 4), (1, 2)),
+        ((4, 2, 3), (0, 2)),
+    ]:
         x = numbers(*shape) * 2 + 1
         kind = r"mean .*taken as constant"
-        plants.append((kind, f"centre {shape} {axis}", lambda x, a=axis: x - x.mean(a, keepdims=True), lambda g, x: g, (x,)))
-        plants.append((kind, f"layer_norm {shape} {axis}", lambda x, a=axis: layer_norm(x, a), lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False), (x,)))
-        plants.append((kind, f"square {shape} {axis}", lambda x, a=axis: (x - x.mean(a, keepdims=True)) ** 2, lambda g, x, a=axis: 2 * g * (x - x.mean(a, keepdims=True)), (x,)))
+        plants.append(
+            (kind, f"centre {shape} {axis}", lambda x, a=axis: x - x.mean(a, keepdims=True), lambda g, x: g, (x,))
+        )
+        plants.append(
+            (
+                kind,
+                f"layer_norm {shape} {axis}",
+                lambda x, a=axis: layer_norm(x, a),
+                lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False),
+                (x,),
+            )
+        )
+        plants.append(
+            (
+                kind,
+                f"square {shape} {axis}",
+                lambda x, a=axis: (x - x.mean(a, keepdims=True)) ** 2,
+                lambda g, x, a=axis: 2 * g * (x - x.mean(a, keepdims=True)),
+                (x,),
+            )
+        )
         both = "mean and the variance .*taken as constant"
-        plants.append((both, f"both {shape} {axis}", lambda x, a=axis: layer_norm(x, a), lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False, var=False), (x,)))
-        plants.append(("the variance .*taken as constant", f"var {shape} {axis}", lambda x, a=axis: layer_norm(x, a, 0.1), lambda g, x, a=axis: layer_norm_backward(g, x, a, 0.1, var=False), (x,)))
+        plants.append(
+            (
+                both,
+                f"both {shape} {axis}",
+                lambda x, a=axis: layer_norm(x, a),
+                lambda g, x, a=axis: layer_norm_backward(g, x, a, mean=False, var=False),
+                (x,),
+            )
+        )
+        plants.append(
+            (
+                "the variance .*taken as constant",
+                f"var {shape} {axis}",
+                lambda x, a=axis: layer_norm(x, a, 0.1),
+                lambda g, x, a=axis: layer_norm_backward(g, x, a, 0.1, var=False),
+                (x,),
+            )
+        )
     return plants
 
 
@@ -232,9 +355,21 @@ def mask_plants() -> list[Plant]:
         m = numbers(*shape, seed=6) > 0
         plants += [
             ("mask", f"relu {shape}", relu, lambda g, x: g * (x < 0), (x,)),
-            ("mask", f"masked fill {shape}", lambda x, m: np.where(m, -5.0, x), lambda g, x, m: (np.where(m, g, 0), None), (x, m)),
+            (
+                "mask",
+                f"masked fill {shape}",
+                lambda x, m: np.where(m, -5.0, x),
+                lambda g, x, m: (np.where(m, g, 0), None),
+                (x, m),
+            ),
             ("mask", f"dropout {shape}", lambda x, m: x * m * 2, lambda g, x, m: (g * ~m * 2, None), (x, m)),
-            ("mask", f"leaky {shape}", lambda x: np.where(x > 0, x, 0.1 * x), lambda g, x: g * np.where(x > 0, 0.1, 1), (x,)),
+            (
+                "mask",
+                f"leaky {shape}",
+                lambda x: np.where(x > 0, x, 0.1 * x),
+                lambda g, x: g * np.where(x > 0, 0.1, 1),
+                (x,),
+            ),
             ("mask", f"relu squared {shape}", lambda x: relu(x) ** 2, lambda g, x: g * 2 * x * (x < 0), (x,)),
         ]
     a, b = numbers(6), numbers(6, seed=1)
@@ -248,9 +383,15 @@ def mask_plants() -> list[Plant]:
 
 
 PLANTS = [
-    *factor_plants(), *detached_plants(), *transposed_plants(), *broadcast_plants(), *repeated_plants(), *softmax_plants(),
-    *mean_plants(), *mask_plants(),
-]  # fmt: skip
+    *factor_plants(),
+    *detached_plants(),
+    *transposed_plants(),
+    *broadcast_plants(),
+    *repeated_plants(),
+    *softmax_plants(),
+    *mean_plants(),
+    *mask_plants(),
+]
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=[f"{p[0][:12]}:{p[1]}" for p in PLANTS])
@@ -260,11 +401,20 @@ def test_a_planted_mistake_is_found_and_named(plant: Plant) -> None:
     assert report.verdict == "wrong"
     if kind.startswith("mask|swapped") or kind == "detached":
         assert report.diagnosis, str(report)
-    assert any(__import__("re").search(kind, d) for d in report.diagnosis), str(report)
+    assert any(re.search(kind, d) for d in report.diagnosis), str(report)
 
 
 def test_every_kind_has_twenty_plants() -> None:
-    groups = [factor_plants(), detached_plants(), transposed_plants(), broadcast_plants(), repeated_plants(), softmax_plants(), mean_plants(), mask_plants()]
+    groups = [
+        factor_plants(),
+        detached_plants(),
+        transposed_plants(),
+        broadcast_plants(),
+        repeated_plants(),
+        softmax_plants(),
+        mean_plants(),
+        mask_plants(),
+    ]
     assert min(map(len, groups)) >= 20, Counter(map(len, groups))
 
 

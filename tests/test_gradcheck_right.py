@@ -73,7 +73,11 @@ def plain() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
         ("clamp", lambda x: x.clamp(-0.5, 0.5), (normal(9),)),
         ("amax", lambda x: x.amax(1), (normal(4, 5),)),
         ("max", lambda x: x.max(1).values, (normal(4, 5),)),
-        ("mean var", lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt(), (normal(3, 6),)),
+        (
+            "mean var",
+            lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt(),
+            (normal(3, 6),),
+        ),
         ("log_softmax", lambda x: x.log_softmax(0), (normal(4, 3),)),
         ("softmax, sharp", lambda x: (x * 20).softmax(-1), (normal(4, 3),)),
         ("getitem", lambda x: x[[0, 0, 2]], (normal(4, 3),)),
@@ -93,7 +97,7 @@ def plain() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
         ("sigmoid far out", lambda x: x.sigmoid(), (leaf([-30.0, 30.0, 5.0]),)),
         ("many entries", lambda x: (x * x).tanh().sum(), (normal(5000),)),
         ("many outputs", lambda x: (x * x).tanh(), (normal(3000),)),
-    ]  # fmt: skip
+    ]
 
 
 CORPUS = [*scaled(), *plain()]
@@ -126,17 +130,17 @@ def test_a_slightly_wrong_gradient_is_seen_at_any_scale(scale: float, wrong: flo
 
 
 def test_one_wrong_entry_among_thousands_is_seen() -> None:
-    mask = np.ones(6000)
-    mask[4321] = 0
+    mask = np.ones(2500)
+    mask[1234] = 0
 
     def function(x: Any) -> Any:
         y = (x * x * 0.5).sin()
         return (y * Tensor(mask) + (y * Tensor(1 - mask)).detach()).sum()
 
-    report = gradient_report(function, normal(6000))
+    report = gradient_report(function, normal(2500))
     assert report.verdict == WRONG
     pair = report.pairs[0]
-    assert [int(i) for i in pair.entries[pair.wrong.any(0)]] == [4321]
+    assert [int(i) for i in pair.entries[pair.wrong.any(0)]] == [1234]
 
 
 @pytest.mark.parametrize(

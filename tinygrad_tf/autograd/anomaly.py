@@ -41,14 +41,20 @@ class _Watched:
         for i, part in enumerate(parts):
             if node.edges[i] is not None and _has_nan(part):
                 raise RuntimeError(
-                    f"backward of {self.name} gave NaN in the gradient of its input {i}; it was called here:\n{self.place}"
+                    f"backward of {self.name} gave NaN in the gradient of its input {i}; "
+                    f"it was called here:\n{self.place}"
                 )
         return parts
 
 
 def _place() -> str:
     """The user's own lines of the stack: those outside of this package."""
-    frames = [f for f in traceback.extract_stack() if "tinygrad_tf" not in f.filename.replace("\\\\", "/").split("/")[-3:-1] and f.filename.find("tinygrad_tf/") < 0]
+    frames = [
+        f
+        for f in traceback.extract_stack()
+        if "tinygrad_tf" not in f.filename.replace("\\\\", "/").split("/")[-3:-1]
+        and f.filename.find("tinygrad_tf/") < 0
+    ]
     return "".join(traceback.format_list(frames[-3:])).rstrip()
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tinygrad_tf.autograd import numeric
 from tinygrad_tf.autograd.diagnosis import diagnose
+from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
 from tinygrad_tf.autograd.report import RANDOM, RIGHT, WRONG, Directions, Pair, Report
 from tinygrad_tf.autograd.subjects import Projected, Subject
 
@@ -24,7 +25,7 @@ FEW = 500
 
 @dataclass
 class Settings:
-    """eps: kinks nearer than this count as being here. nondet_tol: how far two passes may differ. seed: of the directions."""
+    """eps: kinks nearer than this are here. nondet_tol: how far two passes may differ. seed: of the directions."""
 
     eps: float = 1e-6
     nondet_tol: float = 0.0
@@ -32,16 +33,6 @@ class Settings:
     dtypes: bool = False
     fast: bool = False
     seed: int = 0
-
-
-@dataclass
-class _Base:
-    """The point itself: its outputs, how they are split, and how exact they can be."""
-
-    outputs: list[np.ndarray]
-    flat: np.ndarray
-    relative: float
-    slices: list[slice] = field(default_factory=list)
 
 
 def examine(subject: Subject, settings: Settings, title: str = "gradcheck") -> Report:
@@ -63,53 +54,27 @@ class _Check:
     def __init__(self, subject: Subject, settings: Settings, report: Report):
         self.subject, self.settings, self.report = subject, settings, report
         self.random = np.random.default_rng(settings.seed)
-        self.shapes: list[tuple[int, ...]] = []
-        self.failure: Exception | None = None
+        self.probe = Probe(subject, report)
 
     def run(self) -> None:
         before = [x.array.copy() for x in self.subject.inputs]
-        outputs = [o.copy() for o in self.evaluate()]
+        outputs = [o.copy() for o in self.probe.evaluate()]
         for x, values in zip(self.subject.inputs, before, strict=True):
             if not np.array_equal(x.array, values, equal_nan=True):
                 raise ValueError(f"the function changed its input {x.name} in place; let it work on a copy")
-        self.shapes = [o.shape for o in outputs]
-        self.base = _base(outputs)
-        if not self._same(outputs, self.evaluate()):
+        self.base = self.probe.start(outputs)
+        if not self.probe.same(outputs, self.probe.evaluate(), self.settings.nondet_tol):
             self.report.problems.append(
-                (RANDOM, "two calls of the function with the same inputs gave different outputs; fix its random numbers")
+                (
+                    RANDOM,
+                    "two calls of the function with the same inputs gave different outputs; fix its random numbers",
+                )
             )
             return
-        self.gradients = _Gradients(self.subject, outputs)
+        self.gradients = Gradients(self.subject, outputs)
         self._check_backward()
         for j in range(len(self.subject.inputs)):
             self._check_input(j)
-
-    # --- evaluating -----------------------------------------------------------------------------------------------
-
-    def evaluate(self) -> list[np.ndarray]:
-        self.report.evaluations += 1
-        with np.errstate(all="ignore"):
-            return self.subject.evaluate()
-
-    def values(self) -> np.ndarray:
-        """All outputs as one float64 vector, NaN where the function cannot be evaluated."""
-        try:
-            outputs = self.evaluate()
-        except Exception as error:
-            self.failure = error
-            return np.full(self.base.flat.size, np.nan)
-        if [o.shape for o in outputs] != self.shapes:
-            got = [o.shape for o in outputs]
-            raise ValueError(f"the outputs' shapes change with the values of the inputs: {self.shapes} and {got}")
-        return _flat(outputs)
-
-    def _same(self, first: list[np.ndarray], second: list[np.ndarray]) -> bool:
-        if [o.shape for o in first] != [o.shape for o in second]:
-            return False
-        with np.errstate(all="ignore"):
-            a, b = _flat(first), _flat(second)
-            limit = max(self.settings.nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0))
-            return bool(np.all((a == b) | (np.abs(a - b) <= limit) | (np.isnan(a) & np.isnan(b))))
 
     # --- the backward, apart from its numbers ---------------------------------------------------------------------
 
@@ -119,7 +84,7 @@ class _Check:
         first, again = self.subject.pull(weights), self.subject.pull(weights)
         names = [x.name for x in self.subject.inputs]
         for name, a, b in zip(names, first, again, strict=True):
-            if a is not None and b is not None and a.shape == b.shape and not _near(a, b, self.settings.nondet_tol):
+            if a is not None and b is not None and a.shape == b.shape and not near(a, b, self.settings.nondet_tol):
                 self.report.problems.append(
                     (RANDOM, f"backward is not deterministic: two passes gave different gradients for {name}")
                 )
@@ -137,14 +102,16 @@ class _Check:
             scaled = self.subject.pull([w * -4 for w in weights])
             zero = self.subject.pull([w * 0 for w in weights])
         except Exception as error:
-            raise ValueError(f"backward fails for other gradients of the output: {type(error).__name__}: {error}") from error
+            raise ValueError(
+                f"backward fails for other gradients of the output: {type(error).__name__}: {error}"
+            ) from error
         for x, a, b, nothing in zip(self.subject.inputs, first, scaled, zero, strict=True):
             if a is None or b is None or a.shape != b.shape or not np.isfinite(a).all():
                 continue
             tolerance = 1e3 * self.base.relative * np.abs(a).max(initial=0.0)
-            if not _near(a * -4, b, tolerance) or (nothing is not None and np.abs(nothing).max(initial=0.0) > tolerance):
+            if not near(a * -4, b, tolerance) or (nothing is not None and np.abs(nothing).max(initial=0.0) > tolerance):
                 line = f"the gradient of {x.name} is not proportional to the gradient of the output"
-                if _near(a, b, tolerance):
+                if near(a, b, tolerance):
                     line += "; likely mistake: backward does not multiply by the gradient that it is given"
                 self.report.problems.append((WRONG, line))
 
@@ -164,45 +131,53 @@ class _Check:
         entries = np.arange(n) if n <= 10 * SAMPLE else np.sort(self.random.choice(n, SAMPLE, replace=False))
         weights = [self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs]
         inner = _Check(Projected(self.subject, weights), self.settings, self.report)
-        inner.base = _base([np.asarray(o) for o in inner.subject.evaluate()])
-        inner.shapes = [()]
-        inner.gradients = _Gradients(inner.subject, inner.base.outputs)
+        inner.base = inner.probe.start([np.asarray(o) for o in inner.subject.evaluate()])
+        inner.gradients = Gradients(inner.subject, inner.base.outputs)
         self.report.pairs += inner._every_entry(j, entries)
 
     def _every_entry(self, j: int, entries: np.ndarray) -> list[Pair]:
         """The pairs of this input with all outputs."""
         x = self.subject.inputs[j]
         analytic, got_shapes, arrived = self.gradients.of(j, entries)
-        m, n = analytic.shape
+        n = analytic.shape[1]
         columns: list[numeric.Derivative] = []
         floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
         noise, start = self._survey(j)
-        slack = floor * np.abs(analytic) + 1e-3 * floor * _largest(analytic, self.base.slices)
+        slack = floor * np.abs(analytic) + 1e-3 * floor * largest(analytic, self.base.slices)
         slack = np.where(np.isfinite(slack), slack, 0.0)
         confirmed, precise = 0, PRECISE if n <= FEW else COARSE
         for c, entry in enumerate(entries):
-            self.failure = None
-            line, scale, exact = self._entry_line(j, int(entry))
+            self.probe.failure = None
+            line, scale, exact = self.probe.entry_line(j, int(entry))
             short = [exact(h) for h in numeric.short_ladder(start * scale)]
             found = self._climb(line, short, noise)
             off = np.abs(found.value - analytic[:, c])
             disagrees = bool(np.any(~(off <= 2 * found.error + slack[:, c])))
-            vague = np.any(~(found.error <= precise * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0))))
+            vague = np.any(
+                ~(found.error <= precise * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0)))
+            )
             if found.suspicious or (vague and not _all_zero(found)) or (disagrees and confirmed < CONFIRMED):
                 confirmed += disagrees
                 found = self._with_more_steps(j, int(entry), line, exact, noise, found, analytic[:, c])
                 if disagrees:
                     self._once_more(j, int(entry), line, exact, noise, found)
-            if self.failure is not None and np.isnan(found.value).all():
-                raise self.failure  # the function works at the point itself alone
+            if self.probe.failure is not None and np.isnan(found.value).all():
+                raise self.probe.failure  # the function works at the point itself alone
             columns.append(found)
         return self._pairs(j, entries, analytic, slack, columns, got_shapes, arrived)
 
     def _with_more_steps(
-        self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, short: numeric.Derivative, analytic: np.ndarray
+        self,
+        j: int,
+        entry: int,
+        line: Any,
+        exact: Any,
+        noise: np.ndarray,
+        short: numeric.Derivative,
+        analytic: np.ndarray,
     ) -> numeric.Derivative:
         """The full ladder, and the wide one where noise is still too large; the best of each output."""
-        value, unit = float(self._position(j, entry)), float(np.finfo(self._float_dtype(j)).eps)
+        value, unit = float(self.probe.position(j, entry)), self.probe.unit(j)
         found = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit)], noise)
         _keep_better(found, short)
         scale = np.maximum(np.abs(found.value), np.abs(analytic))
@@ -211,14 +186,18 @@ class _Check:
             _keep_better(found, wide)
         return found
 
-    def _once_more(self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, found: numeric.Derivative) -> None:
+    def _once_more(
+        self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, found: numeric.Derivative
+    ) -> None:
         """Before an accusation: two ladders of other steps. By what they differ the uncertainty may have to grow."""
-        value, unit = float(self._position(j, entry)), float(np.finfo(self._float_dtype(j)).eps)
+        value, unit = float(self.probe.position(j, entry)), self.probe.unit(j)
         for shrink in (0.83, 0.59):
             again = self._climb(line, [exact(h * shrink) for h in numeric.full_ladder(value, unit)], noise)
             with np.errstate(all="ignore"):
                 spread = np.abs(again.value - found.value)
-            found.error = np.where((found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error)
+            found.error = np.where(
+                (found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error
+            )
 
     def _climb(self, line: Any, steps: list[float], noise: np.ndarray) -> numeric.Derivative:
         return numeric.climb(line, steps, self.base.flat, noise, self.settings.eps, self.base.relative)
@@ -262,64 +241,14 @@ class _Check:
             )
         return pairs
 
-    # --- lines through the point ----------------------------------------------------------------------------------
-
-    def _position(self, j: int, entry: int) -> Any:
-        array = self.subject.inputs[j].array
-        return array[np.unravel_index(entry, array.shape)]
-
-    def _float_dtype(self, j: int) -> Any:
-        dtype = self.subject.inputs[j].array.dtype
-        return dtype if dtype.kind == "f" else np.dtype(np.float32)
-
-    def _entry_line(self, j: int, entry: int) -> tuple[Any, float, Any]:
-        """The line along one entry, the entry's own size, and a rounding of steps to what the entry's dtype can hold."""
-        array = self.subject.inputs[j].array
-        place = np.unravel_index(entry, array.shape)
-        here = array[place]
-
-        def line(t: float) -> np.ndarray:
-            array[place] = here + here.dtype.type(t)
-            try:
-                return self.values()
-            finally:
-                array[place] = here
-
-        def exact(h: float) -> float:
-            step = here.dtype.type(h)
-            step = (here + step) - here
-            step = here - (here - step)
-            return float(step) or h
-
-        size = abs(float(here)) or self._typical(array)
-        return line, size, exact
-
-    def _typical(self, array: np.ndarray) -> float:
-        finite = np.abs(array[np.isfinite(array)]).astype(np.float64)
-        return float(np.sqrt(np.mean(finite * finite))) or 1.0 if finite.size else 1.0
-
-    def _direction_line(self, j: int, direction: np.ndarray) -> Any:
-        array = self.subject.inputs[j].array
-        here = array.copy()
-
-        def line(t: float) -> np.ndarray:
-            array[...] = here + (t * direction).astype(array.dtype)
-            try:
-                return self.values()
-            finally:
-                array[...] = here
-
-        return line
-
     def _survey(self, j: int) -> tuple[np.ndarray, float]:
         """The noise of the outputs, and a good first step as a part of an entry's size, from one random direction."""
         array = self.subject.inputs[j].array
         if not array.size:
             return np.zeros(self.base.flat.size), 0.0193
-        typical = self._typical(array)
-        sizes = np.where(array == 0, typical, np.abs(array.astype(np.float64)))
-        line = self._direction_line(j, sizes * self.random.choice([-1.0, -0.7, 0.6, 1.0], array.shape))
-        unit = float(np.finfo(self._float_dtype(j)).eps)
+        sizes = np.where(array == 0, typical(array), np.abs(array.astype(np.float64)))
+        line = self.probe.direction_line(j, sizes * self.random.choice([-1.0, -0.7, 0.6, 1.0], array.shape))
+        unit = self.probe.unit(j)
         noise = numeric.noise_level(line, max(1e-12, 8 * unit), self.base.flat, self.base.relative)
         found = self._climb(line, numeric.full_ladder(1.0, unit), noise)
         known = np.isfinite(found.error)
@@ -348,13 +277,13 @@ class _Check:
         worst, sure = 0.0, 0.0
         for _ in range(DIRECTIONS):
             direction = self.random.standard_normal(x.array.shape)
-            largest = max(1.0, self._typical(x.array))
-            unit = float(np.finfo(self._float_dtype(j)).eps)
-            found = self._climb(self._direction_line(j, direction), numeric.full_ladder(largest, unit), noise)
+            size = max(1.0, typical(x.array))
+            unit = self.probe.unit(j)
+            found = self._climb(self.probe.direction_line(j, direction), numeric.full_ladder(size, unit), noise)
             if found.broken.any():
                 return None
             for w, g in zip(weights, gradients, strict=True):
-                u = _flat(w)
+                u = flat(w)
                 parts = g * direction.ravel()
                 scale = math.sqrt(float(parts @ parts))
                 off = abs(float(u @ found.value) - float(parts.sum()))
@@ -363,68 +292,6 @@ class _Check:
                     return None
                 worst, sure = max(worst, off / (scale or 1.0)), max(sure, uncertainty / (scale or 1.0))
         return Directions(x.name, x.array.shape, DIRECTIONS, worst, sure)
-
-
-class _Gradients:
-    """The analytic Jacobians, row by row; made when they are first asked for."""
-
-    def __init__(self, subject: Subject, outputs: list[np.ndarray]):
-        self.subject, self.outputs = subject, outputs
-        self.rows: list[list[Any]] | None = None
-
-    def of(self, j: int, entries: np.ndarray) -> tuple[np.ndarray, tuple[int, ...] | None, bool]:
-        """The (m, n) matrix for input j, the shape of its gradient if that is wrong, and whether any gradient came."""
-        if self.rows is None:
-            self.rows = self._all()
-        wanted = self.subject.inputs[j].array
-        matrix = np.zeros((len(self.rows), entries.size))
-        arrived = False
-        for k, row in enumerate(self.rows):
-            g = row[j]
-            if g is None:
-                continue
-            arrived = True
-            if g.shape != wanted.shape:
-                return matrix, g.shape, True
-            matrix[k] = g.astype(np.float64).reshape(-1)[entries]
-        return matrix, None, arrived
-
-    def _all(self) -> list[list[Any]]:
-        rows = []
-        for o, output in enumerate(self.outputs):
-            for k in range(output.size):
-                one = np.zeros(output.shape, output.dtype)
-                one.reshape(-1)[k] = 1
-                weights = [one if i == o else None for i in range(len(self.outputs))]
-                rows.append(self.subject.pull(weights))
-        return rows
-
-
-def _base(outputs: list[np.ndarray]) -> _Base:
-    slices, start = [], 0
-    for o in outputs:
-        slices.append(slice(start, start + o.size))
-        start += o.size
-    relative = max((float(np.finfo(o.dtype).eps) if o.dtype.kind == "f" else 2.0**-8 for o in outputs), default=2.0**-52)
-    return _Base(outputs, _flat(outputs), relative, slices)
-
-
-def _flat(arrays: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([a.astype(np.float64).reshape(-1) for a in arrays]) if arrays else np.zeros(0)
-
-
-def _largest(matrix: np.ndarray, slices: list[slice]) -> np.ndarray:
-    """The largest finite entry of each output's Jacobian, for every one of its rows."""
-    found = np.zeros((matrix.shape[0], 1))
-    for part in slices:
-        block = np.abs(matrix[part])
-        found[part] = block[np.isfinite(block)].max(initial=0.0)
-    return found
-
-
-def _near(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
-    with np.errstate(all="ignore"):
-        return bool(np.all((a == b) | (np.abs(a - b) <= tolerance) | (np.isnan(a) & np.isnan(b))))
 
 
 def _all_zero(found: numeric.Derivative) -> bool:

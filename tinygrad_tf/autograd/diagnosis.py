@@ -1,8 +1,8 @@
 """Naming the likely mistake in a wrong gradient.
 
-Each test asks whether the analytic Jacobian A and the numeric one N fit what a well-known mistake would have made of N. A test
-names its mistake only if every entry fits; the first that does is the diagnosis. Notation: A and N are (m, n), one row for each
-element of the output and one column for each element of the input.
+Each test asks whether the analytic Jacobian A and the numeric one N fit what a well-known mistake would have made of
+N. A test names its mistake only if every entry fits; the first that does is the diagnosis. Notation: A and N are (m,
+n), one row for each element of the output and one column for each element of the input.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import numpy as np
 from tinygrad_tf.autograd.report import Pair, Report
 from tinygrad_tf.autograd.structure import permuted, row_rules
 
+WRONG_SIDE = "a mask applied to the wrong side"
+NOT_SUMMED = "not summed over a broadcast axis"
 LOOSE = 1e-4  # how exactly numbers must fit a mistake, relative to the largest entry
 
 
@@ -120,7 +122,12 @@ def _known_factors(e: Evidence) -> Iterator[tuple[float, str]]:
             yield float(n - 1), f"{n - 1}, one less than {name}"
     for n in (3, 4, 5, 6, 8, 10):
         yield float(n), str(n)
-    for value, name in ((math.sqrt(2), "sqrt(2)"), (math.pi, "pi"), (math.sqrt(math.pi), "sqrt(pi)"), (math.log(2), "ln 2")):
+    for value, name in (
+        (math.sqrt(2), "sqrt(2)"),
+        (math.pi, "pi"),
+        (math.sqrt(math.pi), "sqrt(pi)"),
+        (math.log(2), "ln 2"),
+    ):
         yield value, name
 
 
@@ -136,17 +143,17 @@ def swapped_inputs(e: Evidence) -> Iterator[str]:
 
 
 def wrong_mask(e: Evidence) -> Iterator[str]:
-    """A lives exactly where N does not: every column, or every entry of an elementwise function, is on the other side."""
+    """A lives in exactly those columns (or rows) in which N does not."""
     a, n = _alive(e, e.analytic), _alive(e, e.numeric)
     if not a.any() or not n.any():
         return
     columns_a, columns_n = a.any(0), n.any(0)
     if not (columns_a & columns_n).any() and (columns_a | columns_n).all():
-        yield "a mask applied to the wrong side: the gradient flows exactly where it must be zero, and is zero elsewhere"
+        yield f"{WRONG_SIDE}: the gradient flows exactly where it must be zero, and is zero elsewhere"
         return
     rows_a, rows_n = a.any(1), n.any(1)
     if a.shape[0] > 1 and not (rows_a & rows_n).any() and (rows_a | rows_n).all():
-        yield "a mask applied to the wrong side: the gradient flows back from exactly the outputs that do not depend on the input"
+        yield f"{WRONG_SIDE}: the gradient comes from exactly the outputs that do not depend on the input"
 
 
 def missing_mask(e: Evidence) -> Iterator[str]:
@@ -169,7 +176,7 @@ def exchanged_branches(e: Evidence) -> Iterator[str]:
     size = float(np.abs(logs).max())
     two = np.abs(np.abs(logs) - size) < 1e-3 * max(size, 1e-9)
     if size > 1e-3 and two.all() and (logs > 0).any() and (logs < 0).any():
-        yield "a mask applied to the wrong side: the slopes of two branches of a condition are exchanged"
+        yield f"{WRONG_SIDE}: the slopes of two branches of a condition are exchanged"
 
 
 def _alive(e: Evidence, x: np.ndarray) -> np.ndarray:
@@ -180,17 +187,17 @@ def _alive(e: Evidence, x: np.ndarray) -> np.ndarray:
 
 
 def repeated_indices(e: Evidence) -> Iterator[str]:
-    """In each column with several entries only one is left: the last (or first) of those that index the same element."""
+    """Of several entries in a column only one is left: the last (or first) that indexes this element."""
     for found in _one_of_many(e):
         if e.integers and not _whole_axis(e):
             yield f"only the {found} of repeated indices counts: use np.add.at, assigning (also +=) keeps one of them"
         elif not _whole_axis(e):
-            yield f"only the {found} of several contributions counts (repeated indices?): add them, assigning overwrites"
+            yield f"only the {found} of several contributions counts (repeated indices?): assigning overwrites"
     yield from _wrong_where_repeated(e)
 
 
 def _wrong_where_repeated(e: Evidence) -> Iterator[str]:
-    """Behind a loss the contributions cannot be told apart, but the wrong rows are those that an index array repeats."""
+    """Behind a loss contributions cannot be told apart, but wrong are just those rows that an index repeats."""
     shape = e.pair.input_shape
     wrong = (np.abs(e.analytic - e.numeric) > e.tolerance).any(0)
     if not shape or wrong.all():
@@ -199,7 +206,7 @@ def _wrong_where_repeated(e: Evidence) -> Iterator[str]:
     for index in e.integers:
         values, counts = np.unique(index[index >= 0], return_counts=True)
         if rows and rows == set(values[counts > 1].tolist()):
-            yield "only one of repeated indices counts: the rows that are wrong are those indexed more than once; use np.add.at"
+            yield "only one of repeated indices counts: wrong are the rows indexed more than once; use np.add.at"
 
 
 def not_summed(e: Evidence) -> Iterator[str]:
@@ -207,8 +214,7 @@ def not_summed(e: Evidence) -> Iterator[str]:
     for found in _one_of_many(e):
         if _whole_axis(e):
             yield (
-                f"not summed over a broadcast axis: only the {found} contribution counts; "
-                f"sum the output's gradient over axis {_axis_of(e)}"
+                f"{NOT_SUMMED}: only the {found} contribution counts; sum the output's gradient over axis {_axis_of(e)}"
             )
     shape = e.tensor_shape
     n = e.numeric.reshape(shape)
@@ -219,7 +225,7 @@ def not_summed(e: Evidence) -> Iterator[str]:
             view = [1] * len(shape)
             view[axis] = -1
             if shape[axis] > 1 and e.fits(np.where(kept.reshape(view), n, 0).reshape(e.numeric.shape), e.analytic):
-                yield f"not summed over a broadcast axis: only entry {i} of axis {axis} of the output counts"
+                yield f"{NOT_SUMMED}: only entry {i} of axis {axis} of the output counts"
     yield from _slice_of_another(e)
 
 
@@ -243,7 +249,7 @@ def _slice_of_another(e: Evidence) -> Iterator[str]:
                 part = np.take(part, [i], axis=a)
             if e.fits(part.reshape(e.numeric.shape), e.analytic):
                 which = "first" if i == 0 else "last"
-                yield f"not summed over a broadcast axis: only the {which} entry of axis {_some(axes)} of {p.input} counts"
+                yield f"{NOT_SUMMED}: only the {which} entry of axis {_some(axes)} of {p.input} counts"
 
 
 def _some(axes: list[int]) -> str:
@@ -277,7 +283,7 @@ def _axis_of(e: Evidence) -> int | tuple[int, ...] | None:
     for count in range(1, len(shape) + 1):
         for axes in itertools.combinations(range(len(shape)), count):
             size = math.prod(shape[a] for a in axes)
-            sums = n.sum(axis=axes)
+            sums = np.asarray(n.sum(axis=axes))
             if size > 1 and bool(np.all((sums == 0) | (sums == size))) and int(n.sum()) == size * n.shape[-1]:
                 return axes[0] if count == 1 else axes
     return None
@@ -291,7 +297,7 @@ def wrong_shape(e: Evidence) -> Iterator[str]:
     if extra >= 0 and all(n in (1, m) for n, m in zip(wanted, got[extra:], strict=True)):
         axes = [*range(extra), *(i + extra for i, n in enumerate(wanted) if n != got[i + extra])]
         keep = "" if not any(a >= extra for a in axes) else ", with keepdims=True where the size is 1"
-        yield f"not summed over a broadcast axis: sum over axis {', '.join(map(str, axes))}{keep}"
+        yield f"{NOT_SUMMED}: sum over axis {', '.join(map(str, axes))}{keep}"
     elif sorted(got) == sorted(wanted):
         yield f"transposed or permuted: the axes {got} are those of {wanted} in another order"
     elif math.prod(got) == math.prod(wanted):
@@ -313,7 +319,7 @@ def summed_too_much(e: Evidence) -> Iterator[str]:
                 for value, word in ((total, "summed"), (total / size, "averaged")):
                     if e.fits(np.broadcast_to(value, shape).reshape(e.numeric.shape), e.analytic):
                         where = ", ".join(str(a - first) for a in chosen)
-                        yield f"{word} over too many axes: the gradient must not be {word} over axis {where} of the input"
+                        yield f"{word} over too many axes: it must not be {word} over axis {where} of the input"
 
 
 # --- order, and terms -------------------------------------------------------------------------------------------------
@@ -330,8 +336,9 @@ def dropped_terms(e: Evidence) -> Iterator[str]:
 def only_some_rows(e: Evidence) -> Iterator[str]:
     """A is right for some outputs and zero for others, or for some inputs."""
     right = np.abs(e.analytic - e.numeric) <= e.tolerance
-    columns_zero, rows_zero = ~_alive(e, e.analytic).any(0), ~_alive(e, e.analytic).any(1)
-    if columns_zero.any() and bool(np.all(right | columns_zero[None, :])):
+    alive = _alive(e, e.analytic)
+    columns_zero, rows_zero = ~np.any(alive, 0, keepdims=True), ~np.any(alive, 1, keepdims=True)
+    if columns_zero.any() and bool(np.all(right | columns_zero)):
         yield "the gradient never reached a part of the input: it was detached, overwritten or cut off there"
-    elif rows_zero.any() and bool(np.all(right | rows_zero[:, None])):
+    elif rows_zero.any() and bool(np.all(right | rows_zero)):
         yield "the gradient of a part of the output is lost on its way: it was detached, overwritten or cut off"

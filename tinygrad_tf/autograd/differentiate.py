@@ -1,4 +1,4 @@
-"""backward and grad for several outputs at once, with PyTorch's arguments and errors; the walk itself is the engine's."""
+"""backward and grad for several outputs, with PyTorch's arguments and errors; the walk itself is the engine's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def _gradients(name: str, gradients: Any, outputs: tuple[Any, ...]) -> list[Any]
         return [None] * len(outputs)
     found = [gradients] if isinstance(gradients, engine.Tensor) else list(gradients)
     if len(found) != len(outputs):
-        raise RuntimeError(f"got {len(outputs)} tensors and {len(found)} gradients in {name}; give one for each, or None")
+        raise RuntimeError(
+            f"got {len(outputs)} tensors and {len(found)} gradients in {name}; give one for each, or None"
+        )
     for i, g in enumerate(found):
         if g is not None and not isinstance(g, engine.Tensor):
             raise TypeError(f"{name}[{i}] must be a Tensor or None, got {type(g).__name__}")
@@ -47,9 +49,9 @@ def backward(
 ) -> None:
     """Add the gradients of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves (or of `inputs` alone).
 
-    tensors: a tensor or several that require gradients. grad_tensors: for each a tensor of its shape, or None, which means
-    1 and needs a tensor of one element. retain_graph: keep the graph for another pass (default: as create_graph).
-    create_graph: record the pass itself, so that its results can be differentiated.
+    tensors: a tensor or several that require gradients. grad_tensors: for each a tensor of its shape, or None, which
+    means 1 and needs a tensor of one element. retain_graph: keep the graph for another pass (default: as
+    create_graph). create_graph: record the pass itself, so that its results can be differentiated.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([1.0, 2.0], requires_grad=True)
@@ -78,8 +80,9 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs`, weighted by `grad_outputs`, with respect to each of `inputs`; no `.grad` is touched.
 
-    allow_unused: give None for an input that the outputs do not depend on, instead of an error; materialize_grads: give
-    zeros. is_grads_batched: each grad_output has a leading axis; the pass is made for each entry and the results stacked.
+    allow_unused: give None for an input that the outputs do not depend on, instead of an error; materialize_grads:
+    give zeros. is_grads_batched: each grad_output has a leading axis; the pass is made for each entry and the results
+    stacked.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor(3.0, requires_grad=True)
@@ -102,17 +105,23 @@ def grad(
         found = engine.grad(roots, sources, gradients, retain_graph, create_graph)
     _separate(found)
     if materialize_grads:
-        return tuple(engine.make(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, sources, strict=True))
+        return tuple(
+            engine.make(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, sources, strict=True)
+        )
     if None in [g if g is None else 0 for g in found] and not allow_unused:
         unused = [g is None for g in found].index(True)
         raise RuntimeError(
-            f"input {unused} of grad was not used in the graph of the outputs; pass allow_unused=True to get None for it"
+            f"input {unused} of grad was not used for the outputs; pass allow_unused=True to get None for it"
         )
     return tuple(found)
 
 
 def _batched(
-    roots: tuple[Any, ...], sources: tuple[Any, ...], gradients: list[Any], retain_graph: bool | None, create_graph: bool
+    roots: tuple[Any, ...],
+    sources: tuple[Any, ...],
+    gradients: list[Any],
+    retain_graph: bool | None,
+    create_graph: bool,
 ) -> list[Any]:
     """One pass for each entry of the gradients' leading axis, stacked."""
     sizes = {g.array.shape[0] if g is not None and g.array.ndim else None for g in gradients}

@@ -42,7 +42,9 @@ class Context:
         self._without_gradient: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._materialize = True
-        self._saved: list[tuple[Any, Storage | None, Any]] = []  # array, storage, Node of an input or number of a result
+        self._saved: list[
+            tuple[Any, Storage | None, Any]
+        ] = []  # array, storage, Node of an input or number of a result
         self._node: weakref.ref[Node] | None = None  # the Node holds the context, so the way back must be weak
         self._since = 0  # saved memory that was written to later than this has lost its value
         self._outputs: list[tuple[tuple[int, ...], Any]] = []
@@ -83,8 +85,8 @@ class Context:
                 continue
             if storage.changed > self._since:
                 raise RuntimeError(
-                    f"saved tensor {position} of {node.name}, of shape {array.shape}, was changed in place after it was "
-                    "saved; use the out-of-place operation, or change a copy (.clone())"
+                    f"saved tensor {position} of {node.name}, of shape {array.shape}, was changed in place after "
+                    "it was saved; use the out-of-place operation, or change a copy (.clone())"
                 )
             if isinstance(source, int):
                 source = node if len(self._outputs) == 1 else _result_node(node, source)
@@ -105,7 +107,9 @@ class _Slot(engine.Operation):
         self.slot, self.name = slot, name
 
     def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
-        slots = np.full(node.edges[0].shape, MISSING, object)
+        call = node.edges[0]
+        assert call is not None
+        slots = np.full(call.shape, MISSING, object)
         slots[self.slot] = g
         return [slots]
 
@@ -136,7 +140,9 @@ class _Call(engine.Operation):
         count = len(node.edges)
         extra = parts[count:]
         if len(parts) < count or any(p is not None for p in extra):
-            raise RuntimeError(f"{self.name} returned an incorrect number of gradients (expected {count}, got {len(parts)})")
+            raise RuntimeError(
+                f"{self.name} returned an incorrect number of gradients (expected {count}, got {len(parts)})"
+            )
         for i, (part, edge) in enumerate(zip(parts[:count], node.edges, strict=True)):
             if part is not None and not isinstance(part, Tensor):
                 raise TypeError(f"{self.name} must return a Tensor or None for input {i}, got {type(part).__name__}")
@@ -165,7 +171,8 @@ class Function:
 
     `forward(ctx, *inputs)` computes the results, from tensors, with recording off. `backward(ctx, *grads)` gets the
     gradient of each result and returns one for each input, None for inputs that have none. If it is written in tensor
-    operations, it can be differentiated again. The newer form has `forward(*inputs)` and `setup_context(ctx, inputs, output)`.
+    operations, it can be differentiated again. The newer form has `forward(*inputs)` and `setup_context(ctx, inputs,
+    output)`.
 
     >>> import tinygrad_tf as tg
     >>> class Cube(Function):
@@ -252,17 +259,15 @@ def _record(
     return results
 
 
-def _save(
-    context: Context, node: Node, inputs: Sequence[Any], nodes: list[Node | None], tensors: list[Any]
-) -> None:
-    """Turn what was saved into arrays with the place they come from, so that no reference circle keeps the graph alive."""
+def _save(context: Context, node: Node, inputs: Sequence[Any], nodes: list[Node | None], tensors: list[Any]) -> None:
+    """Turn what was saved into arrays and the places they come from, so that no circle keeps the graph alive."""
     places: dict[int, Any] = {id(x): n for x, n in zip(inputs, nodes, strict=True)}
     places.update({id(t): slot for slot, t in enumerate(tensors)})
     for t in context._to_save:
         if t is None:
             context._saved.append((None, None, None))
         else:
-            place = places[id(t)] if id(t) in places else t.node
+            place = places.get(id(t), t.node)
             context._saved.append((t.array, t.storage, place))
     context._to_save, context._without_gradient, context._dirty = (), (), ()
     context._node, context._since = weakref.ref(node), next(engine.clock)
@@ -292,7 +297,8 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         node = context._node() if context._node is not None else None
         sources += [n for n in (node.edges if node is not None else ()) if n is not None]
         return tuple(
-            make(p.array, engine.Node(_NotTwice(backward), sources, {}, p.array)) if isinstance(p, Tensor) else p for p in parts
+            make(p.array, engine.Node(_NotTwice(backward), sources, {}, p.array)) if isinstance(p, Tensor) else p
+            for p in parts
         )
 
     return wrapper

@@ -1,8 +1,9 @@
 """Derivatives of functions: vjp, jvp, jacobian, hessian, hvp, vhp, as in torch.autograd.functional.
 
-All of them take a function of tensors and a tensor or tuple of inputs, work on private copies of the inputs, and return
-plain tensors unless `create_graph`. Products with J from the right come without a forward mode: v^T J is linear in v, so
-differentiating it with respect to v, against a vector w, gives J w ("double backward trick", J. Townsend, 2017).
+All of them take a function of tensors and a tensor or tuple of inputs, work on private copies of the inputs, and
+return plain tensors unless `create_graph`. Products with J from the right come without a forward mode: v^T J is linear
+in v, so differentiating it with respect to v, against a vector w, gives J w ("double backward trick", J. Townsend,
+2017).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """d outputs / d inputs, of shape (*output.shape, *input.shape) for each pair (a tuple of tuples for several of both).
+    """d outputs / d inputs, of shape (*output.shape, *input.shape) for each pair (tuples of tuples for several).
 
     strategy: "reverse-mode" makes one pass for each element of the outputs, "forward-mode" one for each of the inputs.
     vectorize is accepted and changes nothing: NumPy has no batched passes to offer.
@@ -158,7 +159,9 @@ class _Call:
             raise RuntimeError(f"{self.name}: v must be built like the {what}s: {len(like)} tensors, got {len(found)}")
         for i, (x, y) in enumerate(zip(found, like, strict=True)):
             if x.array.shape != y.array.shape:
-                raise RuntimeError(f"{self.name}: v[{i}] must have the {what}'s shape {y.array.shape}, got {x.array.shape}")
+                raise RuntimeError(
+                    f"{self.name}: v[{i}] must have the {what}'s shape {y.array.shape}, got {x.array.shape}"
+                )
         return found if self.create_graph else tuple(x.detach() for x in found)
 
     def filled(self, found: list[Any], like: tuple[Any, ...], what: str) -> list[Any]:
@@ -208,7 +211,8 @@ def _gradients(outputs: Any, inputs: Any, weights: Any, create_graph: bool) -> l
 def _fill(name: str, found: list[Any], like: tuple[Any, ...], strict: bool, what: str) -> list[Any]:
     """Zeros where nothing arrived; an error with `strict`."""
     if strict and any(g is None for g in found):
-        raise RuntimeError(f"{name}: {what} {[g is None for g in found].index(True)} is independent of the inputs, which strict=True forbids")
+        which = [g is None for g in found].index(True)
+        raise RuntimeError(f"{name}: {what} {which} is independent of the inputs, which strict=True forbids")
     return [make(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
@@ -237,7 +241,8 @@ def _rows(call: _Call, output: Any, create_graph: bool) -> list[Any]:
     if not found:
         return [make(np.zeros((*shape, *x.array.shape), x.array.dtype)) for x in call.inputs]
     return [
-        stack(column).reshape(*shape, *x.array.shape) for column, x in zip(zip(*found, strict=True), call.inputs, strict=True)
+        stack(column).reshape(*shape, *x.array.shape)
+        for column, x in zip(zip(*found, strict=True), call.inputs, strict=True)
     ]
 
 
@@ -266,9 +271,7 @@ def _one_element(name: str, output: Any) -> Any:
     return output
 
 
-def _hessian_product(
-    name: str, func: Func, inputs: Any, v: Any, create_graph: bool, strict: bool
-) -> tuple[Any, Any]:
+def _hessian_product(name: str, func: Func, inputs: Any, v: Any, create_graph: bool, strict: bool) -> tuple[Any, Any]:
     with enable_grad():
         call = _Call(name, lambda *x: _one_element(name, func(*x)), inputs, create_graph, strict)
         direction = call.vector(v, call.inputs, "input", call.many_inputs)

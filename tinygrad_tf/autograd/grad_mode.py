@@ -123,7 +123,7 @@ class inference_mode(_Switch):
 
 
 class set_grad_enabled(_Switch):
-    """Set recording on or off: at once when called, back at the end of a `with` block or of a decorated function's call.
+    """Set recording on or off: at once when called, back at the end of a `with` block or a decorated call.
 
     >>> with set_grad_enabled(False):
     ...     is_grad_enabled()

@@ -48,22 +48,22 @@ def gradcheck(
 ) -> bool:
     """Whether the gradients of `func` at `inputs` agree with numerical derivatives: PyTorch's torch.autograd.gradcheck.
 
-    func: takes the inputs, returns a Tensor or a tuple of them. inputs: a Tensor or a tuple; those that require gradients
-    are checked, and should be float64. The answer is True if |analytical - numerical| <= atol + rtol |numerical| in every
-    entry; otherwise a GradcheckError is raised (or False returned, without `raise_exception`), whose text shows the worst
-    entries and names the likely mistake, and whose `report` holds all numbers.
+    func: takes the inputs, returns a Tensor or a tuple of them. inputs: a Tensor or a tuple; those that require
+    gradients are checked, and should be float64. The answer is True if |analytical - numerical| <= atol + rtol
+    |numerical| in every entry; otherwise a GradcheckError is raised (or False returned, without `raise_exception`),
+    whose text shows the worst entries and names the likely mistake, and whose `report` holds all numbers.
 
     The numerical derivatives are better than PyTorch's: their steps fit the function, and each has an uncertainty (see
-    numeric.py). So `eps` is not the step; it is how near a kink must be to count as being at the point itself. At a kink the
-    numerical value is PyTorch's, the mean of the two slopes, so that relu at 0 does not pass. A gradient that passes by the
-    tolerances but is off by more than the uncertainty brings a GradcheckWarning.
+    numeric.py). So `eps` is not the step; it is how near a kink must be to count as being at the point itself. At a
+    kink the numerical value is PyTorch's, the mean of the two slopes, so that relu at 0 does not pass. A gradient that
+    passes by the tolerances but is off by more than the uncertainty brings a GradcheckWarning.
 
     check_undefined_grad: also check that backward is linear in the gradient of the output (zero gives zero).
-    fast_mode: compare along random directions first, and look at single entries only where they disagree. Inputs of more
-    than 2000 entries are always treated so. nondet_tol: how far two passes over the same graph may differ.
+    fast_mode: compare along random directions first, and look at single entries only where they disagree. Inputs of
+    more than 2000 entries are always treated so. nondet_tol: how far two passes over the same graph may differ.
 
-    Raises ValueError for what cannot be checked: nothing requires a gradient, no Tensor is returned, an input is changed;
-    RuntimeError for an input whose elements share memory.
+    Raises ValueError for what cannot be checked: nothing requires a gradient, no Tensor is returned, an input is
+    changed; RuntimeError for an input whose elements share memory.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([0.5, -1.0], dtype=tg.float64, requires_grad=True)
@@ -127,7 +127,7 @@ def gradient_report(
     names: Sequence[str] | None = None,
     title: str = "gradcheck",
 ) -> Report:
-    """The full report of a check, whatever its outcome: `bool(report)`, `report.verdicts`, `report.diagnosis`, `print(report)`.
+    """The report of a check, whatever its outcome: `bool(report)`, `.verdicts`, `.diagnosis`, `print(report)`.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([0.5, -1.0], dtype=tg.float64, requires_grad=True)
@@ -147,7 +147,9 @@ def gradient_report(
         try:
             subject = TensorSubject(lambda: func(*arguments), checked, integers)
         finally:
-            changed = [n for (n, t), b in zip(checked, before, strict=True) if not np.array_equal(t.array, b, equal_nan=True)]
+            changed = [
+                n for (n, t), b in zip(checked, before, strict=True) if not np.array_equal(t.array, b, equal_nan=True)
+            ]
             for (_, t), b in zip(checked, before, strict=True):
                 t.array[...] = b
         if changed:
@@ -166,8 +168,8 @@ def _checked_inputs(arguments: tuple[Any, ...], labels: list[str], title: str) -
             continue
         if _overlaps(x.array):
             raise RuntimeError(
-                f"{title}: elements of {label} (shape {x.array.shape}, strides {x.array.strides}) share memory and cannot be "
-                "moved one by one; pass .contiguous() or .clone() of it"
+                f"{title}: elements of {label} (shape {x.array.shape}, strides {x.array.strides}) share memory and "
+                "cannot be moved one by one; pass .contiguous() or .clone() of it"
             )
         if x.array.dtype != np.float64:
             warnings.warn(
@@ -213,7 +215,7 @@ def second_order(
 
     def gradients(*both: Any) -> tuple[Any, ...]:
         given, starts = both[: len(arguments)], both[len(arguments) :]
-        sources = [x for x in given if isinstance(x, engine.Tensor) and current_node(x) is not None]
+        sources: list[Any] = [x for x in given if isinstance(x, engine.Tensor) and current_node(x) is not None]
         found = grad(_outputs(func, given), sources, starts, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
@@ -267,8 +269,11 @@ def decide(report: Report, atol: float, rtol: float, raise_exception: bool) -> b
 def _message(report: Report, failed: list[Pair]) -> str:
     lines = []
     if failed:
-        o, i = failed[0].positions
-        lines.append(f"Jacobian mismatch for output {o} with respect to {failed[0].input}: numerical and analytical values differ")
+        o = failed[0].positions[0]
+        lines.append(
+            f"Jacobian mismatch for output {o} with respect to {failed[0].input}: "
+            "numerical and analytical values differ"
+        )
     lines += report.lines(failed)
     for p in failed[:1]:
         if p.got_shape is None and p.numeric.size <= 36:
@@ -283,4 +288,6 @@ def _matrix(values: np.ndarray) -> str:
 def _refuse(**options: bool) -> None:
     for name, on in options.items():
         if on:
-            raise ValueError(f"gradcheck: {name}=True is not supported: there is no forward mode, no vmap and no sparse tensor here")
+            raise ValueError(
+                f"gradcheck: {name}=True is not supported: there is no forward mode, no vmap and no sparse tensor here"
+            )

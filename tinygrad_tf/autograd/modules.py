@@ -31,8 +31,8 @@ def check_module(
     """Check all gradients of `module(*inputs)`. Returns the report, or raises GradcheckError with it.
 
     inputs: a Tensor or array, or a tuple of them; those of floating point are checked, and so is every parameter that
-    requires a gradient. The check is made in float64, whatever the module's dtype; afterwards the module is as it was, to the
-    bit, buffers included. Dropout must be off: call `module.eval()` first.
+    requires a gradient. The check is made in float64, whatever the module's dtype; afterwards the module is as it was,
+    to the bit, buffers included. Dropout must be off: call `module.eval()` first.
 
     >>> import numpy as np
     >>> from tinygrad_tf import nn
@@ -42,12 +42,16 @@ def check_module(
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     arguments = [_argument(x) for x in given]
     names = _argument_names(module, len(arguments))
-    named = [(n, t) for n, t in zip(names, arguments, strict=True) if isinstance(t, engine.Tensor) and t.node is not None]
+    named = [
+        (n, t) for n, t in zip(names, arguments, strict=True) if isinstance(t, engine.Tensor) and t.node is not None
+    ]
     with in_float64(module) as parameters:
         taken = {n for n, _ in named}
         named += [(f"parameter {n}" if n in taken else n, p) for n, p in parameters if current_node(p) is not None]
         if not named:
-            raise ValueError("check_module: neither an input nor a parameter requires a gradient, so there is nothing to check")
+            raise ValueError(
+                "check_module: neither an input nor a parameter requires a gradient, so there is nothing to check"
+            )
         integers = [t.array for t in arguments if isinstance(t, engine.Tensor) and t.array.dtype.kind in "iu"]
         subject = TensorSubject(lambda: module(*arguments), named, integers)
         report = examine(subject, Settings(eps=eps, fast=fast_mode, seed=seed), type(module).__name__)

@@ -1,12 +1,13 @@
 """Numerical derivatives that know how wrong they may be.
 
-Along a line through the point, a ladder of steps h gives central differences (f(x+h) - f(x-h)) / 2h. Their error is a series
-in h^2 (truncation) plus noise / h (rounding). Neville's scheme removes one power of h^2 after another (Richardson
-extrapolation; Ridders, "Accurate computation of F'(x) and F'(x)F''(x)", 1982). Of all estimates the one with the smallest
-error estimate is taken, and the error estimate counts
+Along a line through the point, a ladder of steps h gives central differences (f(x+h) - f(x-h)) / 2h. Their error is a
+series in h^2 (truncation) plus noise / h (rounding). Neville's scheme removes one power of h^2 after another
+(Richardson extrapolation; Ridders, "Accurate computation of F'(x) and F'(x)F''(x)", 1982). Of all estimates the one
+with the smallest error estimate is taken, and the error estimate counts
   - how far it is from its two neighbours in the scheme,
   - the noise of f, divided by the step,
-  - how far smaller steps contradict it by more than noise explains: a function that wiggles faster than the large steps can
+  - how far smaller steps contradict it by more than noise explains: a function that wiggles faster than the large
+  steps can
     see looks smooth to them, and only the small steps know better.
 The noise is measured by the differences of f over tiny steps (Moré and Wild, "Estimating computational noise", 2011).
 
@@ -30,7 +31,8 @@ KINK, JUMP = 1, 2
 class Derivative:
     """d f / dt at 0, for each output: the value, its uncertainty, and what the two sides say where they disagree.
 
-    broken: 0, or KINK or JUMP. step: the smallest step that the value was made from. plain: the difference at `eps` alone.
+    broken: 0, or KINK or JUMP. step: the smallest step that the value was made from. plain: the difference at `eps`
+    alone.
     """
 
     value: np.ndarray
@@ -44,8 +46,10 @@ class Derivative:
     suspicious: bool
 
 
-def climb(line: Line, steps: list[float], at_zero: np.ndarray, noise: np.ndarray, eps: float, relative: float) -> Derivative:
-    """Differentiate along `line` with the steps given, largest first. relative: the rounding of f, as a part of its value."""
+def climb(
+    line: Line, steps: list[float], at_zero: np.ndarray, noise: np.ndarray, eps: float, relative: float
+) -> Derivative:
+    """Differentiate along `line` with the steps given, largest first. relative: how f is rounded, as a part of it."""
     ups, downs = np.array([line(h) for h in steps]), np.array([line(-h) for h in steps])
     h = np.array(steps)[:, None]
     with np.errstate(all="ignore"):
@@ -64,7 +68,7 @@ def climb(line: Line, steps: list[float], at_zero: np.ndarray, noise: np.ndarray
 
 
 def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
-    """The grain of f, where small steps change nothing at all although larger ones do (a float32 inside, a large offset).
+    """The grain of f, where small steps change nothing although larger ones do (a float32 inside, a large offset).
 
     If larger steps, too, act on one side only, f is really flat here and has no grain.
     """
@@ -112,7 +116,9 @@ def _best(differences: np.ndarray, steps: list[float], blur: np.ndarray) -> tupl
     return value, error, step
 
 
-def _contradiction(estimate: np.ndarray, differences: np.ndarray, steps: list[float], blur: np.ndarray, k: int) -> np.ndarray:
+def _contradiction(
+    estimate: np.ndarray, differences: np.ndarray, steps: list[float], blur: np.ndarray, k: int
+) -> np.ndarray:
     """By how much the differences at smaller steps than steps[k] contradict the estimate."""
     worst = np.zeros(estimate.size)
     if k + 1 < len(steps):
@@ -135,8 +141,8 @@ def _sides(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where the slopes of the two sides differ however small the step: a kink; where the values differ: a jump.
 
-    The gap between the slopes of a smooth function shrinks with the step. Looked at are the smallest three steps, not above
-    `eps`, at which the gap stands out of the noise.
+    The gap between the slopes of a smooth function shrinks with the step. Looked at are the smallest three steps, not
+    above `eps`, at which the gap stands out of the noise.
     """
     size = at_zero.size
     broken, level = np.zeros(size, np.int8), np.full(size, len(steps) - 1)
@@ -165,7 +171,7 @@ def _sides(
 
 
 def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -> np.ndarray:
-    """A bound on the rounding noise of f: from its fourth differences over seven tiny steps, at least that of its values."""
+    """A bound on the noise of f: from fourth differences over seven tiny steps, at least the rounding of its values."""
     points = np.array([line(i * tiny) for i in range(1, 8)])  # not the point itself: there may be a jump
     with np.errstate(all="ignore"):
         fourth = np.diff(points, 4, axis=0)

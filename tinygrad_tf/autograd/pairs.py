@@ -29,10 +29,10 @@ def check_backward(
 ) -> Report:
     """Check a hand-written backward; no Tensors needed. Returns the report, or raises GradcheckError with it.
 
-    forward(*inputs) returns the output, an array; backward(grad_output, *inputs) returns the gradient of each input (or of
-    each float input, or a dict by name). If forward returns (output, cache), backward(grad_output, cache) is called instead;
-    `cache` says so explicitly. With several outputs (a tuple), backward gets the gradients of all of them first.
-    inputs: an array or a tuple; float arrays are checked (float64 is best), all else is handed through.
+    forward(*inputs) returns the output, an array; backward(grad_output, *inputs) returns the gradient of each input
+    (or of each float input, or a dict by name). If forward returns (output, cache), backward(grad_output, cache) is
+    called instead; `cache` says so explicitly. With several outputs (a tuple), backward gets the gradients of all of
+    them first. inputs: an array or a tuple; float arrays are checked (float64 is best), all else is handed through.
 
     >>> import numpy as np
     >>> report = check_backward(lambda x: x**2, lambda g, x: 2 * x * g, np.array([1.0, 2.0]))
@@ -45,7 +45,9 @@ def check_backward(
     given = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     pair = _Pair(forward, backward, given, cache)
     subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.output_names, pair.integers)
-    report = examine(subject, Settings(eps=eps, seed=seed), getattr(backward, "__name__", "backward").replace("<lambda>", "backward"))
+    report = examine(
+        subject, Settings(eps=eps, seed=seed), getattr(backward, "__name__", "backward").replace("<lambda>", "backward")
+    )
     decide(report, atol, rtol, raise_exception)
     return report
 
@@ -53,7 +55,9 @@ def check_backward(
 class _Pair:
     """The two functions and their arguments; works on copies, so that the caller's arrays are never touched."""
 
-    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], given: Sequence[Any], cache: bool | None):
+    def __init__(
+        self, forward: Callable[..., Any], backward: Callable[..., Any], given: Sequence[Any], cache: bool | None
+    ):
         self.forward, self.backward = forward, backward
         self.arguments = [_copy(x) if isinstance(x, np.ndarray) else x for x in given]
         names = _names(forward, len(given))
@@ -112,14 +116,18 @@ class _Pair:
             names = [x.name for x in self.checked]
             unknown = [k for k in returned if k not in self.names]
             if unknown:
-                raise ValueError(f"backward returned a gradient for {unknown[0]!r}, but the inputs are {', '.join(names)}")
+                raise ValueError(
+                    f"backward returned a gradient for {unknown[0]!r}, but the inputs are {', '.join(names)}"
+                )
             return [returned.get(name) for name in names]
         found = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         if len(found) == len(self.arguments):
             return [found[i] for i in self.places]
         if len(found) == len(self.places):
             return found
-        raise ValueError(f"backward must return {len(self.places)} gradients, one for each float input, got {len(found)}")
+        raise ValueError(
+            f"backward must return {len(self.places)} gradients, one for each float input, got {len(found)}"
+        )
 
 
 def _copy(x: np.ndarray) -> np.ndarray:

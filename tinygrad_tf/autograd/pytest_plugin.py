@@ -83,7 +83,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     error = call.excinfo.value if call.excinfo is not None else None
     if report.failed and type(error).__name__ == "GradcheckError":
-        lines = [f"{e.path}:{e.lineno + 1}" for e in call.excinfo.traceback if str(e.path) == str(item.path)]  # type: ignore[union-attr]
+        assert call.excinfo is not None
+        lines = [f"{e.path}:{e.lineno + 1}" for e in call.excinfo.traceback if str(e.path) == str(item.path)]
         where = f"{lines[-1]}: " if lines else ""
         report.longrepr = f"{where}{error}"
     return report

@@ -20,7 +20,7 @@ watchers: list[Callable[[Report, bool], None]] = []  # told of every decision, f
 
 @dataclass
 class Pair:
-    """The Jacobian of one output with respect to one input: analytic and numeric, (m, n) each, and how sure the numeric is.
+    """The Jacobian of one output by one input: analytic and numeric, (m, n) each, and how sure the numeric is.
 
     entries: the flat positions in the input of the n columns. broken: 1 where there is a kink, 2 where a jump.
     got_shape: what the backward returned, if that has not the input's shape (analytic is then of no use).
@@ -44,7 +44,9 @@ class Pair:
 
     @property
     def complete(self) -> bool:
-        return self.entries.size == int(np.prod(self.input_shape)) and self.numeric.shape[0] == int(np.prod(self.output_shape))
+        return self.entries.size == int(np.prod(self.input_shape)) and self.numeric.shape[0] == int(
+            np.prod(self.output_shape)
+        )
 
     @property
     def off(self) -> np.ndarray:
@@ -164,7 +166,8 @@ class Report:
     def verdicts(self) -> dict[str, str]:
         """The verdict for each input, by name."""
         found: dict[str, str] = {}
-        for item in [*self.directions, *self.pairs]:
+        items: list[Directions | Pair] = [*self.directions, *self.pairs]
+        for item in items:
             before = found.get(item.input, RIGHT)
             found[item.input] = max(before, item.verdict, key=SEVERITY.index)
         for verdict, _ in self.problems:

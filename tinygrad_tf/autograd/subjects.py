@@ -25,7 +25,7 @@ class Input:
 
 
 class Subject:
-    """inputs: those to check. evaluate() gives all outputs that count; pull() the gradients of the inputs at the base point."""
+    """inputs: those to check. evaluate() gives the outputs, pull() the gradients of the inputs at the point."""
 
     inputs: list[Input]
     output_names: list[str]

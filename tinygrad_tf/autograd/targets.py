@@ -1,9 +1,11 @@
-"""What `tinygrad-tf gradcheck file.py::function` checks: finding functions in a file, their backwards, and their inputs.
+"""What `tinygrad-tf gradcheck file.py::function` checks: functions in a file, their backwards, and their inputs.
 
 In the file, for a function `layer`:
-  - `layer_backward(grad_output, *inputs)` (or with a cache) makes it a hand-written NumPy pair; without it, it is a function
+  - `layer_backward(grad_output, *inputs)` (or with a cache) makes it a hand-written NumPy pair; without it, it is a
+  function
     of Tensors;
-  - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from outside,
+  - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from
+  outside,
     and random numbers of these shapes are taken;
   - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
   - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
@@ -16,6 +18,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +55,11 @@ def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
             names = ", ".join(sorted(n for n, _ in _checkable(module))) or "none that can be checked"
             raise TargetError(f"{path} has no {name!r}; it has: {names}")
         return [Job(name, lambda: check(module, name, shapes, seed))]
-    jobs = [Job(n, lambda n=n: check(module, n, (), seed)) for n, ready in _checkable(module) if ready]
+    jobs = [Job(n, partial(check, module, n, (), seed)) for n, ready in _checkable(module) if ready]
     if not jobs:
-        raise TargetError(f"{path} has nothing to check by itself: name a function (file.py::function), or add NAME_inputs")
+        raise TargetError(
+            f"{path} has nothing to check by itself: name a function (file.py::function), or add NAME_inputs"
+        )
     return jobs
 
 
@@ -127,7 +132,9 @@ def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int, is
     if given is None:
         needed = [p.name for p in _parameters(function)]
         example = " ".join("--shape 3,4" for _ in needed)
-        raise TargetError(f"{name} needs inputs for {', '.join(needed)}: add {name}_inputs to the file, or say {example}")
+        raise TargetError(
+            f"{name} needs inputs for {', '.join(needed)}: add {name}_inputs to the file, or say {example}"
+        )
     found = given() if callable(given) else given
     return tuple(found) if isinstance(found, (tuple, list)) else (found,)
 

@@ -1,0 +1,160 @@
+"""Around gradcheck: the pytest plugin, what the command finds in a file, and the example with its five bugs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tinygrad_tf.autograd.targets import TargetError, find
+from tinygrad_tf.cli.gradcheck import Request, run
+from tinygrad_tf.utils.errors import InputError
+
+ROOT = Path(__file__).parent.parent
+
+LAYERS = """
+import numpy as np
+from tinygrad_tf import nn
+
+def layer(x, w):
+    return np.maximum(x @ w, 0)
+
+def layer_backward(g, x, w):
+    g = g * (x @ w > 0)
+    return g @ w.T, x.T @ g
+
+def half(x):
+    return x**2
+
+def half_backward(g, x):
+    return x * g
+
+half_inputs = np.array([1.0, 2.0])
+
+def product(a, b):
+    return (a * b).tanh()
+
+def product_inputs():
+    return np.ones(3), np.full(3, 0.5)
+
+def check_cube():
+    import tinygrad_tf as tg
+    return lambda x: x**3, tg.ones(2, dtype=tg.float64, requires_grad=True)
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+    def forward(self, x):
+        return self.linear(x)
+"""
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> str:
+    path = tmp_path / "my_layers.py"
+    path.write_text(LAYERS)
+    return str(path)
+
+
+def test_jobs_of_a_file(layers: str) -> None:
+    assert [j.name for j in find(layers)] == ["half", "product", "check_cube"]
+    verdicts = {j.name: j.run().verdict for j in find(layers)}
+    assert verdicts == {"half": "wrong", "product": "right", "check_cube": "right"}
+    (job,) = find(f"{layers}::layer", [(3, 4), (4, 2)])
+    assert job.run().verdicts == {"x": "right", "w": "right"}
+    (job,) = find(f"{layers}::Scale", [(2, 3)])
+    assert job.run().verdicts == {"x": "right", "linear.weight": "right", "linear.bias": "right"}
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere.py", "no such file"),
+        ("{}::nothing", "has no 'nothing'; it has: check_cube, half, layer, product"),
+        ("{}::layer", "needs inputs for x, w: add layer_inputs"),
+        ("{}::half_inputs", "is a ndarray"),
+    ],
+)
+def test_what_cannot_be_found_is_one_line(layers: str, target: str, words: str) -> None:
+    with pytest.raises(TargetError, match=words) as caught:
+        for job in find(target.format(layers)):
+            job.run()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_does_not_load(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("1 / 0")
+    with pytest.raises(TargetError, match=r"cannot be imported: ZeroDivisionError"):
+        find(str(path))
+    path.write_text("x = 3")
+    with pytest.raises(TargetError, match=r"nothing to check"):
+        find(str(path))
+
+
+def test_the_command_prints_a_table_and_says_how_it_went(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(Request([f"{layers}::layer"], ["3,4", "4x2"])) == 0
+    assert "right" in capsys.readouterr().out
+    assert run(Request([layers])) == 1
+    out = capsys.readouterr().out
+    assert "wrong" in out and "0.5 times the right one" in out and "product" in out
+    for request in (
+        Request([f"{layers}::layer"], ["a"]),
+        Request(["nowhere.py"]),
+        Request([f"{layers}::layer"], ["3"]),
+    ):
+        with pytest.raises(InputError):
+            run(request)
+
+
+def test_plugin(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(
+        "import numpy as np\n"
+        "import tinygrad_tf as tg\n"
+        "from tinygrad_tf import nn\n"
+        "from tinygrad_tf.autograd import gradcheck as direct\n"
+        "def test_wrong(gradcheck):\n"
+        "    gradcheck.backward(lambda x: x**2, lambda g, x: x * g, np.ones(3))\n"
+        "def test_right(gradcheck):\n"
+        "    x = tg.ones(2, dtype=tg.float64, requires_grad=True)\n"
+        "    assert gradcheck(lambda x: x * x, x)\n"
+        "    assert gradcheck.second_order(lambda x: x**3, x)\n"
+        "    assert gradcheck.module(nn.Linear(2, 2), tg.ones(1, 2))\n"
+        "    assert direct(lambda x: x * 2, x)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "tinygrad_tf.autograd.pytest_plugin", "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [*command, "--gradcheck-summary", "-n", "2", "test_mine.py"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 1, result.stdout
+    shown = result.stdout
+    assert "1 failed, 1 passed" in shown
+    assert "test_mine.py:6: Jacobian mismatch" in shown
+    assert "likely mistake: a constant factor" in shown
+    assert "pairs.py" not in shown and "def decide" not in shown  # no frames of the checker
+    table = shown[shown.index("gradient checks") :]
+    assert table.count("test_mine.py::test_right") == 4
+    for title in ("gradcheck", "gradgradcheck", "Linear", "backward"):
+        assert title in table
+
+
+def test_the_example_finds_its_five_bugs() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = ROOT / "examples" / "find_the_bug.py"
+    result = subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    for words in (
+        "repeated indices",
+        "mean over axis 1",
+        "transposed",
+        "broadcast axis",
+        "softmax rule",
+        "5 bugs found",
+    ):
+        assert words in result.stdout

@@ -1,0 +1,175 @@
+"""At the point and around it: evaluating a subject's outputs along lines, and its gradients row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.autograd.report import Report
+from tinygrad_tf.autograd.subjects import Subject
+
+
+@dataclass
+class Base:
+    """The point itself: its outputs, how they are split, and how exact they can be."""
+
+    outputs: list[np.ndarray]
+    flat: np.ndarray
+    relative: float
+    slices: list[slice] = field(default_factory=list)
+
+
+class Probe:
+    """Moves the inputs of a subject, evaluates, and puts them back."""
+
+    def __init__(self, subject: Subject, report: Report):
+        self.subject, self.report = subject, report
+        self.shapes: list[tuple[int, ...]] = []
+        self.failure: Exception | None = None
+
+    def start(self, outputs: list[np.ndarray]) -> Base:
+        """Take these outputs as those of the point itself."""
+        self.shapes, self.base = [o.shape for o in outputs], _base(outputs)
+        return self.base
+
+    def evaluate(self) -> list[np.ndarray]:
+        self.report.evaluations += 1
+        with np.errstate(all="ignore"):
+            return self.subject.evaluate()
+
+    def values(self) -> np.ndarray:
+        """All outputs as one float64 vector, NaN where the function cannot be evaluated."""
+        try:
+            outputs = self.evaluate()
+        except Exception as error:
+            self.failure = error
+            return np.full(self.base.flat.size, np.nan)
+        if [o.shape for o in outputs] != self.shapes:
+            got = [o.shape for o in outputs]
+            raise ValueError(f"the outputs' shapes change with the values of the inputs: {self.shapes} and {got}")
+        return flat(outputs)
+
+    def same(self, first: list[np.ndarray], second: list[np.ndarray], nondet_tol: float) -> bool:
+        """Whether two evaluations agree, but for rounding."""
+        if [o.shape for o in first] != [o.shape for o in second]:
+            return False
+        with np.errstate(all="ignore"):
+            a, b = flat(first), flat(second)
+            limit = max(nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0))
+            return bool(np.all((a == b) | (np.abs(a - b) <= limit) | (np.isnan(a) & np.isnan(b))))
+
+    def position(self, j: int, entry: int) -> Any:
+        array = self.subject.inputs[j].array
+        return array[np.unravel_index(entry, array.shape)]
+
+    def unit(self, j: int) -> float:
+        """The machine epsilon of an input's dtype."""
+        dtype = self.subject.inputs[j].array.dtype
+        return float(np.finfo(dtype if dtype.kind == "f" else np.float32).eps)
+
+    def entry_line(self, j: int, entry: int) -> tuple[Any, float, Any]:
+        """The line along one entry, the entry's own size, and a rounding of steps to what its dtype can hold."""
+        array = self.subject.inputs[j].array
+        place = np.unravel_index(entry, array.shape)
+        here = array[place]
+
+        def line(t: float) -> np.ndarray:
+            array[place] = here + here.dtype.type(t)
+            try:
+                return self.values()
+            finally:
+                array[place] = here
+
+        def exact(h: float) -> float:
+            step = here.dtype.type(h)
+            step = (here + step) - here
+            step = here - (here - step)
+            return float(step) or h
+
+        size = abs(float(here)) or typical(array)
+        return line, size, exact
+
+    def direction_line(self, j: int, direction: np.ndarray) -> Any:
+        array = self.subject.inputs[j].array
+        here = array.copy()
+
+        def line(t: float) -> np.ndarray:
+            array[...] = here + (t * direction).astype(array.dtype)
+            try:
+                return self.values()
+            finally:
+                array[...] = here
+
+        return line
+
+
+class Gradients:
+    """The analytic Jacobians, row by row; made when they are first asked for."""
+
+    def __init__(self, subject: Subject, outputs: list[np.ndarray]):
+        self.subject, self.outputs = subject, outputs
+        self.rows: list[list[Any]] | None = None
+
+    def of(self, j: int, entries: np.ndarray) -> tuple[np.ndarray, tuple[int, ...] | None, bool]:
+        """The (m, n) matrix for input j, the shape of its gradient if that is wrong, and whether any gradient came."""
+        if self.rows is None:
+            self.rows = self._all()
+        wanted = self.subject.inputs[j].array
+        matrix = np.zeros((len(self.rows), entries.size))
+        arrived = False
+        for k, row in enumerate(self.rows):
+            g = row[j]
+            if g is None:
+                continue
+            arrived = True
+            if g.shape != wanted.shape:
+                return matrix, g.shape, True
+            matrix[k] = g.astype(np.float64).reshape(-1)[entries]
+        return matrix, None, arrived
+
+    def _all(self) -> list[list[Any]]:
+        rows = []
+        for o, output in enumerate(self.outputs):
+            for k in range(output.size):
+                one = np.zeros(output.shape, output.dtype)
+                one.reshape(-1)[k] = 1
+                weights = [one if i == o else None for i in range(len(self.outputs))]
+                rows.append(self.subject.pull(weights))
+        return rows
+
+
+def _base(outputs: list[np.ndarray]) -> Base:
+    slices, start = [], 0
+    for o in outputs:
+        slices.append(slice(start, start + o.size))
+        start += o.size
+    relative = max(
+        (float(np.finfo(o.dtype).eps) if o.dtype.kind == "f" else 2.0**-8 for o in outputs), default=2.0**-52
+    )
+    return Base(outputs, flat(outputs), relative, slices)
+
+
+def flat(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([a.astype(np.float64).reshape(-1) for a in arrays]) if arrays else np.zeros(0)
+
+
+def largest(matrix: np.ndarray, slices: list[slice]) -> np.ndarray:
+    """The largest finite entry of each output's Jacobian, for every one of its rows."""
+    found = np.zeros((matrix.shape[0], 1))
+    for part in slices:
+        block = np.abs(matrix[part])
+        found[part] = block[np.isfinite(block)].max(initial=0.0)
+    return found
+
+
+def near(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
+    with np.errstate(all="ignore"):
+        return bool(np.all((a == b) | (np.abs(a - b) <= tolerance) | (np.isnan(a) & np.isnan(b))))
+
+
+def typical(array: np.ndarray) -> float:
+    """The root mean square of the finite elements, or 1."""
+    finite = np.abs(array[np.isfinite(array)]).astype(np.float64)
+    return float(np.sqrt(np.mean(finite * finite))) or 1.0 if finite.size else 1.0
