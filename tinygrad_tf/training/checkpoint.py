@@ -26,11 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from tinygrad_tf.training.config import TrainConfig
-from tinygrad_tf.training.files import locked, read_json, sync_folder, write_atomically, write_json
+from tinygrad_tf.training.files import locked, read_json, write_json
 from tinygrad_tf.training.trainer import Arrays, Record, Trainer, TrainerState
 from tinygrad_tf.utils.data import CharTokenizer, load_tokens, save_tokens
 from tinygrad_tf.utils.data.tokens import Tokens
 from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.files import sync_folder, write_atomically
 
 FORMAT = 1
 SECONDS_BETWEEN_SAVES = 60.0  # at most so much work is lost to a crash, also where evaluations are rare
@@ -167,6 +168,8 @@ class Run:
 
     def follow(self, trainer: Trainer) -> Iterator[Record]:
         """The trainer's records, each written to metrics.jsonl; evaluations, and minutes, end with a checkpoint."""
+        for part in self.folder.glob(".*.part"):  # of a crash
+            part.unlink(missing_ok=True)
         self._trim_metrics(trainer.step)
         self.save(trainer)
         saved = time.monotonic()

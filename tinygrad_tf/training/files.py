@@ -1,31 +1,15 @@
-"""Files that are whole or not there at all, and folders that one process writes at a time."""
+"""JSON files with a format version, and folders that one process writes at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tinygrad_tf.utils.errors import InputError
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """After a crash at any moment `path` holds the old content or the new one: write beside it, flush, rename."""
-    part = path.with_name(f".{path.name}.part")  # always the same name, so that crashes leave no heap of them
-    try:
-        with open(part, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
-        raise
-    sync_folder(path.parent)
+from tinygrad_tf.utils.files import write_atomically
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -48,16 +32,6 @@ def read_json(path: Path, formats: tuple[int, ...] = (1,)) -> dict[str, Any]:
         known = ", ".join(map(str, formats))
         raise InputError(f"{path}: has format {value['format']!r}; this version of tinygrad-tf knows {known} only")
     return value
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in a folder survive a power cut, where the system can do that (Windows cannot)."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.training.files import write_atomically
+from tinygrad_tf.utils.files import write_atomically
 
 MOST_POINTS = 200  # of the smooth line
 
