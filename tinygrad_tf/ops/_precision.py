@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from tinygrad_tf.dtypes import float32
 from tinygrad_tf.engine import Tensor
 
 
@@ -43,4 +44,4 @@ def _rounded(x: Any, dtype: Any) -> Any:
     """A 32-bit or 16-bit floating point tensor with the values that it has in `dtype`, in float32."""
     if not isinstance(x, Tensor) or not x.is_floating_point() or x.array.dtype == "float64":  # type: ignore[attr-defined]
         return x
-    return x.to(dtype).to("float32")  # type: ignore[attr-defined]
+    return x.to(dtype).to(float32)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, fused
+from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.linalg import matmul
@@ -19,28 +20,29 @@ def linear_reference(x: Any, weight: Any, bias: Any) -> Any:
     return y if bias is None else y + bias
 
 
+def _wide(a: np.ndarray) -> np.ndarray:
+    """16-bit numbers are multiplied and summed in float32; the walk brings gradients back to their dtype."""
+    return a.astype(np.float32) if category(a.dtype) == 2 and a.dtype.itemsize == 2 else a
+
+
 def _linear_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: np.ndarray) -> list[Any]:
     """dx = g W, dW = g^T x, db = sum of g over all rows."""
-    rows, flat = g.reshape(-1, weight.shape[0]), x.reshape(-1, weight.shape[1])
-    if g.dtype.kind == "f" and g.dtype.itemsize >= 4:
-        dx, dweight, dbias = kernels.matmul.linear_backward(rows, flat, weight, *wanted)
-    else:
-        dx = rows @ weight if wanted[0] else None
-        dweight = rows.T @ flat if wanted[1] else None
-        dbias = rows.sum(0) if wanted[2] else None
+    rows, flat, table = (_wide(a) for a in (g.reshape(-1, weight.shape[0]), x.reshape(-1, weight.shape[1]), weight))
+    dx, dweight, dbias = kernels.matmul.linear_backward(rows, flat, table, *wanted)
     return [None if dx is None else dx.reshape(x.shape), dweight, dbias]
 
 
 @fused(reference=linear_reference, backward=_linear_backward)
 def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, None]:
-    flat = x.reshape(-1, weight.shape[1])
-    if x.dtype.kind == "f" and x.dtype.itemsize >= 4:
-        y = kernels.matmul.linear(flat, weight, bias)
+    flat = _wide(x.reshape(-1, weight.shape[1]))
+    if flat.dtype.kind == "f":
+        y = kernels.matmul.linear(flat, _wide(weight), None if bias is None else _wide(bias))
     else:
         y = flat @ weight.T if bias is None else flat @ weight.T + bias
-    return y.reshape(*x.shape[:-1], weight.shape[0]), None
+    return y.astype(x.dtype, copy=False).reshape(*x.shape[:-1], weight.shape[0]), None
 
 
+@lowered
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """x (..., in) with weight (out, in) and bias (out): (..., out)."""
     shape, wanted = x.array.shape, weight.array.shape

@@ -8,11 +8,13 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional.layers import dropout
+from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.tensor import Tensor
 
 
+@lowered
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
