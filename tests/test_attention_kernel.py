@@ -168,7 +168,7 @@ def masks(B, H, Tq, Tk, dtype):
     ]
     for shape in shapes:
         allowed = normal(*shape) > -0.5
-        if allowed.shape[-2:] == (Tq, Tk):
+        if allowed.shape[-2:] == (Tq, Tk) and Tq > 3:
             allowed[..., 3, :] = False
         yield allowed
         yield np.where(allowed, normal(*shape, seed=1), -np.inf).astype(dtype)
@@ -183,6 +183,37 @@ def test_masks(is_causal):
     check(*arrays, mask=normal(150, 35).T, is_causal=is_causal)
     check(*arrays, mask=normal(35, 150, dtype=np.float64), is_causal=is_causal)
     check(*arrays, mask=np.zeros((35, 150), bool), is_causal=is_causal)
+
+
+def test_one_query_of_grouped_heads():
+    key, value = normal(2, 2, 70, 16, seed=1), normal(2, 2, 70, 24, seed=2)
+    query = normal(2, 8, 1, 16)
+    for is_causal in (False, True):
+        check(query, key, value, is_causal=is_causal)
+        for mask in masks(2, 8, 1, 70, np.float32):
+            check(query, key, value, mask=mask, is_causal=is_causal, backward=False)
+    check(query, key, value, window=3)
+    check(query, key, value, slopes=normal(8))
+
+
+@pytest.mark.parametrize("Tq", [1, 2, 3, 6, 7])
+def test_few_queries_and_a_cache(Tq):
+    cache = normal(2, 300, 3, 16, seed=1), normal(2, 300, 3, 80, seed=2)
+    key, value = (x.transpose(0, 2, 1, 3)[:, :, :260] for x in cache)
+    query = normal(2, 3, Tq, 16)
+    check(query, key, value)
+    check(query, key, value, window=2, is_causal=True)
+    check(query, key, value, slopes=normal(3))
+    for mask in masks(2, 3, Tq, 260, np.float32):
+        check(query, key, value, mask=mask, backward=False)
+    value[:, :, 5], mask = np.nan, np.arange(260) != 5
+    out, _ = kernels.attention(query, key, value, mask, False, 0.3)
+    assert np.isfinite(out).all()
+
+
+def test_many_parts_of_a_long_head():
+    check(*(normal(1, 1, 2500, 4, seed=s) for s in range(3)), is_causal=True)
+    check(*(normal(1, 1, 1300, 4, seed=s) for s in range(3)), window=700)
 
 
 @pytest.mark.parametrize("window", [1, 2, 15, 32, 33, 100, 1000])

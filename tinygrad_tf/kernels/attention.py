@@ -11,134 +11,190 @@ import math
 
 import numpy as np
 
-from tinygrad_tf.kernels._attention_blocks import (
-    BOOL_MASK,
-    FLOAT_MASK,
-    NO_MASK,
-    UNLIMITED,
-    attend_panels,
-    attention_gradients,
-)
+from tinygrad_tf.kernels._attention_backward import attention_gradients
+from tinygrad_tf.kernels._attention_forward import attend_panels, attend_rows
+from tinygrad_tf.kernels._attention_scores import BOOL_MASK, FLOAT_MASK, NO_MASK, UNLIMITED
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._tiles import PANEL
 from tinygrad_tf.kernels._vector import lane_count
 
+FEW = 6  # queries: up to here, one by one is faster than a panel
+SMALLEST_BLOCK = 1 << 20  # multiply-adds: some ten microseconds, against one or two for another thread to come
+SMALLEST_BLOCK_OF_ROWS = 1 << 17  # one by one, each number that is read is used once
+PARTS, PART = 8, 128  # units of the backward pass that are wanted at least, and keys that each has at least
 
-# ---------------------------------------------------------------- from Python
+
 def attention(query, key, value, mask, is_causal, scale, window=None, slopes=None):
-    """softmax(Q K^T scale + mask) V and the logarithm of the softmax's denominators, (B, H, Tq).
+    """(out, logsumexp): softmax(Q K^T scale + mask) V, and the logarithms of the softmax's denominators.
 
-    mask: None, bool (True = may attend) or float (added; -inf = may not), and broadcasts to (B, H, Tq, Tk).
-    is_causal: query i sees keys 0 ... i. window: query i sees keys j > i - window. slopes: (H,), adds slope (j - i).
-    A query that may attend to nothing gets zeros, and -inf. `out` lies in memory as (B, Tq, H, Dv).
+    mask: None, bool (True = may attend) or float (added; -inf = may not); it broadcasts to (B, H, Tq, Tk).
+    is_causal: query i sees the keys 0 ... i. window: query i sees the keys j > i - window. slopes: (H,); slope (j - i)
+    is added to the scores. A query that may attend to nothing gets zeros, and -inf. `out` lies in memory as
+    (B, Tq, H, Dv), so that merging the heads copies nothing. float16 and bfloat16 are computed in float32.
     """
     dtype = query.dtype
     if dtype not in NATIVE or key.dtype != dtype or value.dtype != dtype:
-        working = working_dtype(query, key, value)
-        converted = (x.astype(working, copy=False) for x in (query, key, value))
-        out, logsumexp = attention(*converted, mask, is_causal, scale, window, slopes)
-        return out.astype(np.result_type(query, key, value), copy=False), logsumexp
-    shape = B, H, Tq, D = query.shape
+        working = _working_dtype(query, key, value)
+        result = np.result_type(query, key, value)
+        query, key, value = (x.astype(working, copy=False) for x in (query, key, value))
+        out, logsumexp = attention(query, key, value, mask, is_causal, scale, window, slopes)
+        return out.astype(result, copy=False), logsumexp
+    (B, H, Tq, D), (_, Hk, Tk, Dv) = _checked(query.shape, key.shape, value.shape)
+    if not D:
+        query, key = np.zeros((B, H, Tq, 1), dtype), np.zeros((B, Hk, Tk, 1), dtype)
+    mask = _broadcast(mask, dtype, (B, H, Tq, Tk))
+    memory, logsumexp = np.empty((B, Tq, H, Dv), dtype), np.empty((B, H, Tq), dtype)
+    out = memory.transpose(0, 2, 1, 3)
+    rest = is_causal, scale, window, slopes, memory.ravel(), logsumexp.ravel()
+    if Tq == 1 and Hk != H and slopes is None and window is None:
+        # One query, grouped: the heads of a group take the place of queries, for they read the same keys.
+        Tk = min(Tk, 1) if is_causal else Tk
+        grouped = query.reshape(B, Hk, H // Hk, -1), key[:, :, :Tk], value[:, :, :Tk]
+        mask = mask if mask is None else mask[..., :Tk].reshape(B, Hk, H // Hk, Tk)
+        _attend(*grouped, mask, False, *rest[1:], (H * Dv, H // Hk * Dv, Dv))
+    else:
+        _attend(query, key, value, mask, *rest, (Tq * H * Dv, Dv, H * Dv))
+    return out, logsumexp
+
+
+def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, logsumexp, target):
+    """Write out[b, h, i] to memory[b * target[0] + h * target[1] + i * target[2] ...], and logsumexp."""
+    dtype = query.dtype
+    B, H, Tq, D = query.shape
     Hk, Tk, Dv = value.shape[1:]
-    check_shapes(shape, key.shape, value.shape)
-    out = np.empty((B, Tq, H, Dv), dtype)
-    logsumexp = np.empty((B, H, Tq), dtype)
-    query, query_place = place(query)
-    key, key_place = place(key)
-    value, value_place = place(value)
-    mask, mask_place = place_mask(mask, dtype, (B, H, Tq, Tk))
-    panels = B * H * math.ceil(Tq / (PANEL * lane_count(dtype.itemsize)))
-    per_block = max(1, panels // 16)
-    attend_panels(
-        math.ceil(panels / per_block), per_block, panels, (B, H, H // max(Hk, 1), Tq, Tk, D, Dv), query_place, key_place,
-        value_place, mask_place, out.ravel(), logsumexp.ravel(), slope_array(slopes, dtype, H), bool(is_causal),
-        UNLIMITED if window is None else int(window), dtype.type(scale),
+    query, query_place = _place(query)
+    key, key_place = _place(key)
+    value, value_place = _place(value)
+    if Tq > FEW:
+        width = PANEL * lane_count(dtype.itemsize)
+        run, total = attend_panels, B * H * math.ceil(Tq / width)
+        each = SMALLEST_BLOCK // (width * Tk * (D + Dv) + 1)
+    else:
+        run, total, each = attend_rows, B * H, SMALLEST_BLOCK_OF_ROWS // (Tq * Tk * (D + Dv) + 1)
+    each = max(1, min(each, total))
+    run(
+        math.ceil(total / each), each, total, (H, H // max(Hk, 1), Tq, Tk, D, Dv), query_place, key_place, value_place,
+        _place_mask(mask), memory, target, logsumexp, _slopes(slopes, dtype, H), bool(is_causal), _window(window),
+        dtype.type(scale),
     )  # fmt: skip
-    return out.transpose(0, 2, 1, 3), logsumexp
 
 
 def attention_backward(
     g, query, key, value, mask, out, logsumexp, is_causal, scale, need_mask=False, window=None, slopes=None
 ):
-    """The gradients for query, key, value and, with `need_mask`, for a float mask (else None)."""
+    """(dquery, dkey, dvalue, dmask) from the gradient g of `out`; dmask is None unless a float mask needs it.
+
+    The gradients of query, key and value lie in memory as (B, T, H, D), like `out`.
+    """
     dtype = query.dtype
     arrays = g, query, key, value, out
     if dtype not in NATIVE or any(x.dtype != dtype for x in arrays):
-        working = working_dtype(*arrays)
-        g, *others, out = (x.astype(working, copy=False) for x in arrays)
+        working = _working_dtype(*arrays)
+        wanted = query, key, value, mask
+        g, query, key, value, out = (x.astype(working, copy=False) for x in arrays)
         logsumexp = logsumexp.astype(working, copy=False)
-        results = attention_backward(g, *others, mask, out, logsumexp, is_causal, scale, need_mask, window, slopes)
-        wanted = (query, key, value, mask)
+        results = attention_backward(
+            g, query, key, value, mask, out, logsumexp, is_causal, scale, need_mask, window, slopes
+        )
         return tuple(None if r is None else r.astype(x.dtype, copy=False) for r, x in zip(results, wanted, strict=True))
-    shape = B, H, Tq, D = query.shape
-    Hk, Tk, Dv = value.shape[1:]
-    check_shapes(shape, key.shape, value.shape)
-    query, query_place = place(query)
-    key, key_place = place(key)
-    value, value_place = place(value)
-    g, g_place = place(g)
-    out, out_place = place(out)
-    placed_mask, mask_place = place_mask(mask, dtype, (B, H, Tq, Tk))
-    chunks = max(1, min(Tk // 128, math.ceil(16 / max(1, B * Hk))))
-    chunk = math.ceil(Tk / chunks)
-    dquery = np.empty((chunks, B, Tq, H, D), dtype)
-    dkey, dvalue = np.empty((B, Tk, Hk, D), dtype), np.empty((B, Tk, Hk, Dv), dtype)
-    attention_gradients(
-        B * Hk * chunks, chunks, chunk, (B, H, H // max(Hk, 1), Tq, Tk, D, Dv), g_place, query_place, key_place,
-        value_place, mask_place, out_place, logsumexp.ravel(), slope_array(slopes, dtype, H), bool(is_causal),
-        UNLIMITED if window is None else int(window), dtype.type(scale), dquery.ravel(), dkey.ravel(), dvalue.ravel(),
-    )  # fmt: skip
-    dquery = dquery[0] if chunks == 1 else dquery.sum(0)
+    (B, H, Tq, D), (_, Hk, Tk, Dv) = _checked(query.shape, key.shape, value.shape)
+    if g.shape != (B, H, Tq, Dv) or out.shape != g.shape or logsumexp.shape != (B, H, Tq):
+        raise ValueError(
+            f"attention_backward: g and out must be (B, H, Tq, Dv) = {(B, H, Tq, Dv)} and logsumexp (B, H, Tq), "
+            f"got {g.shape}, {out.shape} and {logsumexp.shape}"
+        )
+    if not (D and Dv):
+        g, query, key, value, out = (x if x.shape[3] else np.zeros((*x.shape[:3], 1), dtype) for x in arrays)
+        results = attention_backward(
+            g, query, key, value, mask, out, logsumexp, is_causal, scale, need_mask, window, slopes
+        )
+        return results[0][..., :D], results[1][..., :D], results[2][..., :Dv], results[3]
     dmask = None
     if need_mask:
-        dmask = mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes)
+        dmask = _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes)
+    mask = _broadcast(mask, dtype, (B, H, Tq, Tk))
+    query, query_place = _place(query)
+    key, key_place = _place(key)
+    value, value_place = _place(value)
+    g, g_place = _place(g)
+    out, out_place = _place(out)
+    parts = max(1, min(math.ceil(PARTS / max(1, B * Hk)), Tk // PART))
+    total = B * Hk * parts
+    each = max(1, min(total, SMALLEST_BLOCK * parts // (3 * H // max(Hk, 1) * Tq * Tk * (D + Dv) + 1)))
+    dquery = np.empty((parts, B, Tq, H, D), dtype)
+    dkey, dvalue = np.empty((B, Tk, Hk, D), dtype), np.empty((B, Tk, Hk, Dv), dtype)
+    attention_gradients(
+        math.ceil(total / each), each, total, parts, (B, H, H // max(Hk, 1), Tq, Tk, D, Dv), g_place, query_place,
+        key_place, value_place, _place_mask(mask), out_place, logsumexp.ravel(), _slopes(slopes, dtype, H),
+        bool(is_causal), _window(window), dtype.type(scale), dquery.ravel(), dkey.ravel(), dvalue.ravel(),
+    )  # fmt: skip
+    dquery = dquery[0] if parts == 1 else dquery.sum(0)
     return dquery.transpose(0, 2, 1, 3), dkey.transpose(0, 2, 1, 3), dvalue.transpose(0, 2, 1, 3), dmask
 
 
-def check_shapes(query, key, value):
-    """The kernels go to memory by address, so nothing may get past here that does not fit."""
-    if len(query) != 4 or len(key) != 4 or len(value) != 4 or not (
-        query[0] == key[0] == value[0] and query[3] == key[3] and key[1:3] == value[1:3]
+# ---------------------------------------------------------------- what the kernels are given
+def _checked(query, key, value):
+    """The shapes of query and value. The kernels go to memory by address: what does not fit must not get past here."""
+    if not (
+        len(query) == len(key) == len(value) == 4
+        and query[0] == key[0] == value[0] and query[3] == key[3] and key[1:3] == value[1:3]
         and (query[1] % key[1] == 0 if key[1] else query[1] == 0)
     ):  # fmt: skip
         raise ValueError(
             "attention takes query (B, H, Tq, D), key (B, Hk, Tk, D), value (B, Hk, Tk, Dv) with H a multiple of Hk, "
             f"got {query}, {key}, {value}"
         )
+    return query, value
 
 
-def place(x):
+def _place(x):
     """(x, (address, strides of batch, head and row in elements)); x is copied if its rows are not contiguous."""
-    size = x.itemsize
+    size, address = x.itemsize, x.__array_interface__["data"][0]
     batch, head, row, column = x.strides
-    if (column != size and x.shape[3] > 1) or batch % size or head % size or row % size or not x.flags.aligned:
+    if (column != size and x.shape[3] > 1) or (address | batch | head | row) & (size - 1):
         x = np.array(x, order="C")
-        batch, head, row, column = x.strides
-    return x, (x.__array_interface__["data"][0], batch // size, head // size, row // size)
+        address, (batch, head, row, _) = x.__array_interface__["data"][0], x.strides
+    return x, (address, batch // size, head // size, row // size)
 
 
-def place_mask(mask, dtype, shape):
-    """(mask, (address, kind, its four strides in elements))."""
+def _broadcast(mask, dtype, shape):
+    """The mask in four dimensions, bool or of this float type."""
     if mask is None:
-        return None, (0, NO_MASK, 0, 0, 0, 0)
+        return None
     if mask.dtype != bool and mask.dtype != dtype:
         mask = mask.astype(dtype)
-    if any(stride % mask.itemsize for stride in mask.strides) or not mask.flags.aligned:
+    if not mask.flags.aligned or any(stride % mask.itemsize for stride in mask.strides):
         mask = np.array(mask, order="C")
-    mask = np.broadcast_to(mask, shape)
-    strides = (stride // mask.itemsize for stride in mask.strides)
-    return mask, (mask.__array_interface__["data"][0], BOOL_MASK if mask.dtype == bool else FLOAT_MASK, *strides)
+    try:
+        return np.broadcast_to(mask, shape)
+    except ValueError:
+        raise ValueError(f"attention mask must broadcast to (B, H, Tq, Tk) = {shape}, got {mask.shape}") from None
 
 
-def slope_array(slopes, dtype, heads):
+def _place_mask(mask):
+    """(address, kind, its four strides in elements)."""
+    if mask is None:
+        return 0, NO_MASK, 0, 0, 0, 0
+    size, kind = mask.itemsize, BOOL_MASK if mask.dtype == bool else FLOAT_MASK
+    return (mask.__array_interface__["data"][0], kind, *(stride // size for stride in mask.strides))
+
+
+def _slopes(slopes, dtype, heads):
     if slopes is None:
-        return np.empty(0, dtype)
+        return NO_SLOPES[dtype]
     if np.shape(slopes) != (heads,):
-        raise ValueError(f"slopes must have shape (H,) = ({heads},), got {np.shape(slopes)}")
+        raise ValueError(f"attention slopes must be (H,) = ({heads},), got {np.shape(slopes)}")
     return np.array(slopes, dtype)
 
 
-def working_dtype(*arrays):
+NO_SLOPES = {dtype: np.empty(0, dtype) for dtype in NATIVE}
+
+
+def _window(window):
+    return UNLIMITED if window is None else int(window)
+
+
+def _working_dtype(*arrays):
     """Where the work is done: float32 for the half types, float64 for what is wider than float32."""
     return np.dtype(np.float64 if any(x.dtype.itemsize > 4 for x in arrays) else np.float32)
 
@@ -181,18 +237,18 @@ def restricted(scores, first_query, mask, is_causal, window, slopes):
     return np.where(hidden, scores.dtype.type(-np.inf), scores)
 
 
-def mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes):
+def _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes):
     """The gradient for a float mask: weights * (g V^T - rowsum(g * out)), some rows of one head at a time."""
     total = np.zeros(mask.shape, query.dtype)
     view = total.reshape((1,) * (4 - mask.ndim) + mask.shape)
-    B, H, Tq, D = query.shape
+    B, H, Tq = query.shape[:3]
     group = H // key.shape[1]
     step = 256
     ranges = [(b, h, i) for b in range(B) for h in range(H) for i in range(0, Tq, step)]
     for b, h, i in ranges:
         rows = slice(i, i + step)
         one = (slice(b, b + 1), slice(h, h + 1), rows)
-        head_mask = mask_of_head(mask, b, h)
+        head_mask = _mask_of_head(mask, b, h)
         scores = query[one] @ key[b : b + 1, h // group, None].swapaxes(-1, -2) * query.dtype.type(scale)
         scores = restricted(scores, i, head_mask, is_causal, window, None if slopes is None else slopes[h : h + 1])
         shift = logsumexp[one][..., None]
@@ -200,14 +256,14 @@ def mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, 
         upper = g[one] @ value[b : b + 1, h // group, None].swapaxes(-1, -2)
         gradient = weights * (upper - (g[one] * out[one]).sum(-1, keepdims=True))
         gradient = np.where(weights > 0, gradient, 0)
-        target = mask_of_head(view, b, h)
+        target = _mask_of_head(view, b, h)
         target = target if target.shape[2] == 1 else target[:, :, rows]
         axes = tuple(axis for axis in (2, 3) if target.shape[axis] == 1)
         target += gradient.sum(axes, keepdims=True)
     return total
 
 
-def mask_of_head(mask, b, h):
+def _mask_of_head(mask, b, h):
     """The part of a mask that speaks of one batch entry and head, as (1, 1, Tq or 1, Tk or 1)."""
     mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     b, h = (b if mask.shape[0] > 1 else 0), (h if mask.shape[1] > 1 else 0)
