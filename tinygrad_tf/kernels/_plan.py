@@ -20,13 +20,14 @@ from tinygrad_tf.kernels._tiles import GAP, HEIGHT
 
 IN_PLACE, BY_BLOCK, BEFORE = 0, 1, 2
 
-DEPTH = 256  # a panel of B, 256 x 128 bytes, stays in the first-level cache
-STRIP = HEIGHT * (192 // HEIGHT)  # rows of A that meet all panels of a block: more would touch too many pages
+DEPTH = 384  # of C's sums between two visits; a panel of B, 384 x 128 bytes, stays close to the first-level cache
+STRIP = HEIGHT * (96 // HEIGHT)  # rows of A that meet all panels of a block: more would touch too many pages
 MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block: 256 x 384 of B stay in the second-level cache
-BLOCKS = 16  # enough to keep several threads evenly busy
+BLOCKS = 8  # enough to keep a few threads evenly busy, few enough to read the operands seldom
 SMALLEST_BLOCK = 1 << 21  # multiply-adds, about 25 microseconds
 PACKED_AT_ONCE = 1 << 15  # elements
 LARGEST_PACKED = 1 << 18  # elements
+FAR = 4096  # elements from one row of A to the next: that far apart, rows would share few sets of the caches
 SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
 
 
@@ -46,13 +47,14 @@ class Plan(NamedTuple):
 
 @functools.lru_cache(4096)
 def plan_product(
-    items: int, shared: bool, M: int, N: int, K: int, width: int, columns_of_a: bool, rows_of_b: bool
+    items: int, shared: bool, M: int, N: int, K: int, width: int, a_row: int, a_col: int, rows_of_b: bool
 ) -> Plan:
     """The plan for `items` products (M, K) @ (K, N) with panels of `width` columns.
 
-    shared: there is only one A and one B; columns_of_a: A has contiguous columns; rows_of_b: B has contiguous rows.
+    shared: there is only one A and one B; a_row, a_col: the strides of A; rows_of_b: B has contiguous rows.
     """
-    left = BY_BLOCK if columns_of_a and width < N else IN_PLACE
+    scattered = (a_row == 1 and a_col > 1) or (a_col == 1 and a_row >= FAR)
+    left = BY_BLOCK if scattered and M > 1 and width < N else IN_PLACE
     right = IN_PLACE if rows_of_b and M < SHORT else BY_BLOCK
     work = M * N * K
     target = max(SMALLEST_BLOCK * (1 + left), items * work // BLOCKS)

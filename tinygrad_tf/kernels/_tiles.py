@@ -28,7 +28,8 @@ PANEL = 2  # vectors in a row of a panel
 GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
 
 lanes: Any = vector.lanes
-transpose_square: Any = vector.transpose_square
+transpose_square: Any = vector.make_transpose(vectors=1)
+transpose_group: Any = vector.make_transpose(rows=HEIGHT)
 copy_panel_row = vector.make_copy(vectors=PANEL)
 copy_column = vector.make_copy(rows=HEIGHT)
 
@@ -110,20 +111,29 @@ def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
 
 
 @kernel
-def pack_rows(M, K, A, a0, a_col, packed, p0):
-    """Groups of HEIGHT rows of an A with contiguous columns, each group as packed[k, row].
+def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
+    """Groups of HEIGHT rows of A, each group as packed[k, row]; the rows or the columns of A are contiguous.
 
-    To be read with a_row = 1, a_col = HEIGHT, a_step = HEIGHT * K + GAP. Column by column, because every column of A
-    may lie on another page of memory.
+    To be read with a_row = 1, a_col = HEIGHT, a_step = HEIGHT * K + GAP.
     """
-    full, step = M - M % HEIGHT, HEIGHT * K + GAP
-    for k in range(K):
-        source, target = a0 + k * a_col, p0 + k * HEIGHT
+    full, whole, step = M - M % HEIGHT, K - K % lanes(A), HEIGHT * K + GAP
+    if a_row == 1:
+        for k in range(K):  # column by column, because every column may lie on another page of memory
+            source, target = a0 + k * a_col, p0 + k * HEIGHT
+            for i in range(0, full, HEIGHT):
+                copy_column(A, source + i, packed, target)
+                target += step
+    else:
         for i in range(0, full, HEIGHT):
-            copy_column(A, source + i, packed, target)
-            target += step
+            source, target = a0 + i * a_row, p0 + i // HEIGHT * step
+            for k in range(0, whole, lanes(A)):
+                transpose_group(A, source + k, a_row, packed, target + k * HEIGHT, HEIGHT)
+            for k in range(whole, K):
+                for r in range(HEIGHT):
+                    packed[target + k * HEIGHT + r] = A[source + r * a_row + k]
+    for k in range(K):
         for i in range(full, M):
-            packed[target + i - full] = A[source + i]
+            packed[p0 + full // HEIGHT * step + k * HEIGHT + i - full] = A[a0 + i * a_row + k * a_col]
 
 
 @kernel

@@ -7,7 +7,7 @@ arrays with offsets and strides counted in elements, and keep whole tiles in reg
     tile_height(A)      rows of the largest tile (a constant when compiled)
     make_tile(...)      C[rows, vectors * lanes] = A @ B (+ D), summed in registers
     make_copy(...)      copies a fixed number of elements
-    transpose_square    B = A.T for a lanes x lanes square, by register shuffles
+    make_transpose(...) B = A.T for lanes columns of A, by register shuffles
 
 The width follows the processor: 64 bytes with AVX-512, 32 with AVX, 16 otherwise (NEON, SSE, or what LLVM makes of it
 on a machine without vectors). `TINYGRAD_TF_VECTOR_BYTES=64|32|16` overrides it, so that each can be tested anywhere.
@@ -113,6 +113,12 @@ class Emitter:
         function = self._function(name, ir.FunctionType(ir.VoidType(), arguments))
         self.builder.call(function, [value, where, I32(self.align), mask])
 
+    def prefetch(self, pointer: Any) -> None:
+        """Ask for the cache line at `pointer`, to write to it."""
+        where = self.builder.bitcast(pointer, ir.IntType(8).as_pointer())
+        function_type = ir.FunctionType(ir.VoidType(), [where.type, I32, I32, I32])
+        self.builder.call(self._function("llvm.prefetch.p0", function_type), [where, I32(1), I32(3), I32(1)])
+
     def broadcast(self, pointer: Any) -> Any:
         """One element in every lane."""
         return self.splat(self.builder.load(pointer, align=self.align, typ=self.scalar), self.vector)
@@ -178,6 +184,11 @@ def make_tile(rows: int, vectors: int, ragged: bool) -> Callable[..., Any]:
         index = [_clamped(builder, i, height) if ragged else I64(i) for i in range(rows)]
         a_rows = [e.at(a, builder.mul(a_row, i)) for i in index]
 
+        if not ragged:
+            for i in index:  # C is written at the end: bring its lines (three, where it is not aligned) meanwhile
+                row_c = e.at(c, builder.mul(c_row, i))
+                for column in [*range(0, vectors * e.lanes, e.lanes), vectors * e.lanes - 1]:
+                    e.prefetch(e.at(row_c, I64(column)))
         before, loop, after = builder.block, builder.append_basic_block("depth"), builder.append_basic_block("done")
         builder.branch(loop)
         builder.position_at_end(loop)
@@ -244,31 +255,44 @@ def make_copy(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
     return copy
 
 
-@intrinsic
-def transpose_square(typing: Any, A: Any, a0: Any, a_row: Any, B: Any, b0: Any, b_row: Any) -> Any:
-    """B[j, i] = A[i, j] for i, j < lanes; the rows of both are contiguous, a_row and b_row elements apart.
+def make_transpose(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
+    """An intrinsic (A, a0, a_row, B, b0, b_row): B[j, i] = A[i, j], i < rows + vectors * lanes and j < lanes.
 
-    Log2(lanes) rounds: round s exchanges the off-diagonal s x s blocks of every 2s x 2s block.
+    The rows of both are contiguous, a_row and b_row elements apart.
     """
-    n = types.int64
+
+    @intrinsic
+    def transpose(typing: Any, A: Any, a0: Any, a_row: Any, B: Any, b0: Any, b_row: Any) -> Any:
+        n = types.int64
+        return types.void(A, n, n, B, n, n), emit
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         e = Emitter(context, builder, signature.args[0])
         source = e.pointer(signature.args[0], args[0], args[1])
         target = e.pointer(signature.args[3], args[3], args[4])
-        rows = [e.load(e.at(source, builder.mul(args[2], I64(i)))) for i in range(e.lanes)]
-        step = 1
-        while step < e.lanes:
-            positions = range(e.lanes)
-            upper = [p if not p & step else p - step + e.lanes for p in positions]
-            lower = [p + step if not p & step else p + e.lanes for p in positions]
-            for i in range(e.lanes):
-                if not i & step:
-                    first, second = rows[i], rows[i + step]
-                    rows[i], rows[i + step] = e.shuffle(first, second, upper), e.shuffle(first, second, lower)
-            step *= 2
-        for i, row in enumerate(rows):
-            e.store(row, e.at(target, builder.mul(args[5], I64(i))))
+        height = rows + vectors * e.lanes
+        for first in range(0, height, e.lanes):
+            count = min(e.lanes, height - first)
+            square = [e.load(e.at(source, builder.mul(args[2], I64(first + i)))) for i in range(count)]
+            square = _transposed(e, square + [e.zero] * (e.lanes - count))
+            for j, row in enumerate(square):
+                part = row if count == e.lanes else e.shuffle(row, row, list(range(count)))
+                where = e.at(target, builder.add(builder.mul(args[5], I64(j)), I64(first)))
+                builder.store(part, builder.bitcast(where, part.type.as_pointer()), align=e.align)
         return context.get_dummy_value()
 
-    return types.void(A, n, n, B, n, n), emit
+    return transpose
+
+
+def _transposed(e: Emitter, rows: list[Any]) -> list[Any]:
+    """A lanes x lanes square, transposed: round s exchanges the off-diagonal s x s parts of every 2s x 2s part."""
+    rows, positions, step = list(rows), range(e.lanes), 1
+    while step < e.lanes:
+        upper = [p if not p & step else p - step + e.lanes for p in positions]
+        lower = [p + step if not p & step else p + e.lanes for p in positions]
+        for i in positions:
+            if not i & step:
+                first, second = rows[i], rows[i + step]
+                rows[i], rows[i + step] = e.shuffle(first, second, upper), e.shuffle(first, second, lower)
+        step *= 2
+    return rows

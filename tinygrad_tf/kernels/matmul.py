@@ -154,12 +154,12 @@ def _multiply(M, N, K, A, a_starts, a_strides, B, b_starts, b_strides, c, mode, 
     nothing = NOTHING[c.dtype]
     width = PANEL * vector.lane_count(c.itemsize)
     shared = a_starts.size == b_starts.size == 1
-    plan = plan_product(a_starts.size, shared, M, N, K, width, a_row == 1 and a_col != 1, b_col == 1)
+    plan = plan_product(a_starts.size, shared, M, N, K, width, a_row, a_col, b_col == 1)
     packed = nothing
     if plan.packed_size:
         packed = np.empty(plan.packed_size, c.dtype)
         pack_operands(
-            plan.left_units + plan.right_units, M, N, K, A, int(a_starts[0]), a_col,
+            plan.left_units + plan.right_units, M, N, K, A, int(a_starts[0]), a_row, a_col,
             B, int(b_starts[0]), b_row, b_col, packed, plan.left, plan.right, plan.right_units,
         )  # fmt: skip
     multiply_blocks(
@@ -182,7 +182,7 @@ def packed_group(M, K, k, i):
 
 
 @parallel
-def pack_operands(index, M, N, K, A, a0, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
+def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
     """One stretch of the depth of some panels of B, or of some groups of rows of A."""
     width = PANEL * lanes(B)
     panels, groups = (N + width - 1) // width, (M + HEIGHT - 1) // HEIGHT
@@ -199,7 +199,9 @@ def pack_operands(index, M, N, K, A, a0, a_col, B, b0, b_row, b_col, packed, lef
         stretch, run = divmod(index - right_units, (groups + each - 1) // each)
         k, i = stretch * DEPTH, run * each * HEIGHT
         target = aligned(packed) + (panels * width * K if right == BEFORE else 0) + packed_group(M, K, k, i)
-        pack_rows(min(each * HEIGHT, M - i), min(DEPTH, K - k), A, a0 + i + k * a_col, a_col, packed, target)
+        pack_rows(
+            min(each * HEIGHT, M - i), min(DEPTH, K - k), A, a0 + i * a_row + k * a_col, a_row, a_col, packed, target
+        )
 
 
 @parallel
@@ -236,7 +238,7 @@ def multiply_blocks(
                 c0 = (item * M + i) * N + j0
                 X, x0, x_row, x_col, x_step = A, a_starts[item] + i * a_row + k * a_col, a_row, a_col, HEIGHT * a_row
                 if left == BY_BLOCK:
-                    pack_rows(m, kb, A, x0, a_col, scratch, scratch_a)
+                    pack_rows(m, kb, A, x0, a_row, a_col, scratch, scratch_a)
                     X, x0, x_row, x_col, x_step = scratch, scratch_a, 1, HEIGHT, HEIGHT * kb + GAP
                 elif left == BEFORE:
                     X, x0, x_row, x_col = packed, packed_a + packed_group(M, K, k, i), 1, HEIGHT
