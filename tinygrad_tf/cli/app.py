@@ -19,7 +19,6 @@ Job = Callable[[], int]
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     help="Train small language models on a CPU, with an engine and a Transformer that can be read in an evening.",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
@@ -101,7 +100,7 @@ def _sample(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Parse, do the job, give the exit code. Whatever is wrong with the input is one line on standard error."""
-    code = _run(list(sys.argv[1:] if arguments is None else arguments))
+    code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if arguments is None and code == INTERRUPTED:  # one more Ctrl-C must not meet the interpreter's last lines
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
@@ -126,8 +125,6 @@ def _run(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help is printed
-            return 2
         if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
             return _fail(name, _parser_message(error, command, words), 2)
         raise
