@@ -61,7 +61,7 @@ def refused(capsys, *words, code=2):
 def test_a_run_from_start_to_end(run, capsys):
     out = capsys.readouterr().out
     assert "text.txt: 720 characters, 12 different ones; 648 to train on, 72 for validation" in out
-    assert "1 layers, 1 heads, 8 channels, context 8: " in out and "4 steps of 2 x 8 characters" in out
+    assert "1 layer, 1 head, 8 channels, context 8: " in out and "4 steps of 2 x 8 characters" in out
     assert "ms a step: about 0:0" in out and "done at" in out
     assert out.index("run folder run") < out.index("step 1/4") < out.index("step 2/4  loss") < out.index("step 4/4")
     assert "validation" in out and "tokens/s" in out and "over the whole validation split" in out

@@ -54,8 +54,9 @@ def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
 
 def tell_model(display: PlainDisplay, config: TrainConfig, model: Any) -> None:
     count = sum(p.numel() for p in model.parameters())
-    sizes = f"{config.layers} layers, {config.heads} heads, {config.channels} channels, context {config.context}"
-    tell(display, "model", f"{sizes}: {count:,} parameters")
+    sizes = ((config.layers, "layer"), (config.heads, "head"), (config.channels, "channel"))
+    words = ", ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in sizes)
+    tell(display, "model", f"{words}, context {config.context}: {count:,} parameters")
 
 
 def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) -> None:
