@@ -50,6 +50,14 @@ def note_thread(index, rounds, seen, results):
 
 
 @parallel
+def take_long(index, rounds, results):
+    x = 1.0
+    for i in range(rounds[index]):
+        x = np.sqrt(x + i)
+    results[index] = x
+
+
+@parallel
 def do_nothing(index):
     pass
 
@@ -133,6 +141,15 @@ def test_loop_inside_a_block():
         assert (visits == 1).all()
 
 
+def test_caller_waits_for_a_long_last_block():
+    set_num_threads(2)
+    rounds = np.array([20_000, 400_000])
+    for _ in range(50):
+        results = np.zeros(2)
+        take_long(2, rounds, results)
+        assert (results > 1).all()
+
+
 def test_loop_without_arguments():
     for count in (0, 1, 2, 100):
         do_nothing(count)
@@ -158,18 +175,19 @@ def test_several_python_threads_at_once():
 
 
 def test_nested_loop_while_the_workers_are_stopped():
-    visits = np.zeros((50, 50), np.int64)
+    visits = np.zeros((20_000, 2), np.int64)
+    count_visits_twice(len(visits), visits)
     stop = threading.Event()
 
     def call():
         while not stop.is_set():
-            count_visits_twice(50, visits)
+            count_visits_twice(len(visits), visits)
 
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
-    for _ in range(100):
+    for pause in np.random.default_rng(0).uniform(0, 0.01, 60):
         set_num_threads(3)
-        time.sleep(0.0005)
+        time.sleep(pause)
     stop.set()
     thread.join(60)
     assert not thread.is_alive()

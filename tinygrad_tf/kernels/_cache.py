@@ -240,11 +240,15 @@ def _remove_old_folders(newest: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@functools.cache
+_notices: list[str] = []
+
+
 def _notice_once(reason: str) -> None:
     """Say it through logging, which cannot turn into an exception inside a kernel as a warning can."""
-    logging.getLogger("tinygrad_tf").warning(
-        "compiled kernels cannot be kept (%s), so every start compiles them anew; set TINYGRAD_TF_CACHE to a folder "
-        "that can be written",
-        reason,
-    )
+    if not _notices:
+        _notices.append(reason)
+        logging.getLogger("tinygrad_tf").warning(
+            "compiled kernels cannot be kept (%s), so every start compiles them anew; set TINYGRAD_TF_CACHE to a folder "
+            "that can be written",
+            reason,
+        )
