@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _compile, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
+from tinygrad_tf.kernels import _compile, _math, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
 
 COLS = (1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 65, 100, 127, 1000)
 FLOATS = (np.float32, np.float64)
@@ -66,6 +66,8 @@ def cross_entropy_backward_arguments(smoothing):
     return make
 
 
+log = elementwise.unary("log", _math.log, np.log)  # inside kernels only; NumPy's own is as fast for arrays
+
 CASES = [
     row_case("softmax", softmax, lambda x, g, rng: (x,)),
     row_case("softmax_backward", softmax, lambda x, g, rng: (g, softmax.softmax_reference(x))),
@@ -83,7 +85,7 @@ CASES = [
         Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (x,))
         for f in ("tanh", "sigmoid", "silu", "erf", "exp")
     ),
-    Case("log", elementwise.log, elementwise.log.reference, lambda x, g, rng: (np.abs(x) + x.dtype.type(0.01),)),
+    Case("log", log, np.log, lambda x, g, rng: (np.abs(x) + x.dtype.type(0.01),)),
     *(
         Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (g, x))
         for f in ("tanh_backward", "sigmoid_backward", "silu_backward", "add", "subtract", "multiply", "divide")
@@ -272,7 +274,7 @@ def test_elementwise_extremes(dtype):
         y = getattr(elementwise, name)(x)
         np.testing.assert_array_equal(y, np.array(values * 3, dtype), err_msg=name)
         np.testing.assert_array_equal(np.signbit(y[1:11]), np.signbit(values[1:]), err_msg=name)
-    logs = elementwise.log(np.array([np.nan, np.inf, -1, -np.inf, 0, 1, tiny], dtype))
+    logs = log(np.array([np.nan, np.inf, -1, -np.inf, 0, 1, tiny], dtype))
     np.testing.assert_array_equal(logs[:6], [np.nan, np.inf, np.nan, np.nan, -np.inf, 0])
     np.testing.assert_allclose(logs[6], math.log(tiny), rtol=1e-6)
     for approximate in ("none", "tanh"):

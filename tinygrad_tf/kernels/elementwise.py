@@ -1,13 +1,12 @@
 """Elementwise functions that NumPy lacks or runs on one core only, large copies of transposed arrays, and column sums.
 
-    tanh sigmoid silu erf exp log          one array of any shape and strides, result C-contiguous
-    tanh_backward(g, y)  sigmoid_backward(g, y)  silu_backward(g, x)  relu_backward(g, x)
+    tanh sigmoid silu erf exp              one array of any shape and strides, result C-contiguous
+    tanh_backward(g, y)  sigmoid_backward(g, y)  silu_backward(g, x)
     add subtract multiply divide           two arrays of the same shape; use them only where `worth(a, b)`
     contiguous(x)                          a C-contiguous copy (x itself if it is one already)
     sum_rows(x)                            (rows, cols) -> (cols,)
 
-NumPy is as fast as any code on one core for the simple ones. What is won comes from several cores, mostly because the
-pages of a large new array are then touched by all of them; below BINARY_SIZE elements nothing is won at all.
+TABLE
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import numpy as np
 
 from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._many import addresses, array_at
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 from tinygrad_tf.kernels._scalar import widest_vectors
 
@@ -72,7 +72,6 @@ sigmoid = unary("sigmoid", _math.sigmoid, sigmoid_reference)
 silu = unary("silu", _silu, lambda x: x * sigmoid_reference(x))
 erf = unary("erf", _math.erf, erf_reference)
 exp = unary("exp", _math.exp, np.exp)
-log = unary("log", _math.log, np.log)
 
 
 # ---------------------------------------------------------------- functions of two arrays
@@ -153,18 +152,19 @@ def contiguous(x: Array) -> Array:
     """x as a C-contiguous array: x itself, or a copy that is made in tiles by several threads where that is faster."""
     if x.flags.c_contiguous:
         return x
-    simple = simplest(x) if x.size >= 4 * COPY_GRAIN and x.dtype in NATIVE and x.flags.aligned else None
-    if simple is None:
+    transposed = x.size >= 4 * COPY_GRAIN and x.strides[-1] != x.itemsize and x.dtype in NATIVE and x.flags.aligned
+    axes = simplest(x) if transposed else None
+    if axes is None:
         return np.ascontiguousarray(x)
     y = np.empty(x.shape, x.dtype)
-    A, B, R, _ = simple.shape
-    count, step = blocks(A * B * -(-R // TILE), TILE * simple.shape[3], COPY_GRAIN)
-    copy_tiles(count, step, simple, y.reshape(simple.shape))
+    (A, B, R, C), strides = axes
+    count, step = blocks(A * B * -(-R // TILE), TILE * C, COPY_GRAIN)
+    copy_tiles(count, step, addresses([x])[0], B, R, strides, y.reshape(A * B * R, C))
     return y
 
 
-def simplest(x: Array) -> Array | None:
-    """x with axes merged as far as strides allow, as an array of four dimensions; None if that is not enough."""
+def simplest(x: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(sizes, strides) of four axes that run through x in the same order; None if it takes more."""
     axes: list[tuple[int, int]] = []
     for size, stride in zip(x.shape, x.strides, strict=True):
         if size == 1:
@@ -175,22 +175,23 @@ def simplest(x: Array) -> Array | None:
             axes.append((size, stride))
     if len(axes) > 4:
         return None
-    axes = [(1, 0)] * (4 - len(axes)) + axes
-    return np.lib.stride_tricks.as_strided(x, [a[0] for a in axes], [a[1] for a in axes], writeable=False)
+    sizes, strides = zip(*[(1, 0)] * (4 - len(axes)), *axes, strict=True)
+    return sizes, strides
 
 
 @parallel
-def copy_tiles(block: int, step: int, x: Any, y: Any) -> None:
-    widest_vectors()
-    A, B, R, C = x.shape
+def copy_tiles(block: int, step: int, address: int, B: int, R: int, strides: Any, y: Any) -> None:
+    """Squares of TILE x TILE numbers, so that what was loaded for one row is still in cache for the next."""
     tiles = -(-R // TILE)
-    for index in range(block * step, min(block * step + step, A * B * tiles)):
-        outer, first = index // tiles, index % tiles * TILE
-        source, target = x[outer // B, outer % B], y[outer // B, outer % B]
-        for left in range(0, C, TILE):
+    for tile in range(block * step, min(block * step + step, y.shape[0] // R * tiles)):
+        outer, first = tile // tiles, tile % tiles * TILE
+        start = address + outer // B * strides[0] + outer % B * strides[1]
+        for left in range(0, y.shape[1], TILE):
             for row in range(first, min(first + TILE, R)):
-                for col in range(left, min(left + TILE, C)):
-                    target[row, col] = source[row, col]
+                target = y[outer * R + row, left : left + TILE]
+                place = start + row * strides[2] + left * strides[3]
+                for col in range(target.size):
+                    target[col] = array_at(place + col * strides[3], 1, y)[0]
 
 
 # ---------------------------------------------------------------- column sums
@@ -209,7 +210,13 @@ def sum_rows(x: Array) -> Array:
 def sum_block(block: int, step: int, x: Any, sums: Any) -> None:
     widest_vectors()
     total = sums[block]
-    for row in range(block * step, min(block * step + step, x.shape[0])):
+    start, stop = block * step, min(block * step + step, x.shape[0])
+    fours = start + (stop - start) // 4 * 4
+    for row in range(start, fours, 4):  # four rows for each time that the sums are loaded and stored
+        first, second, third, fourth = x[row], x[row + 1], x[row + 2], x[row + 3]
+        for col in range(total.size):
+            total[col] += (first[col] + second[col]) + (third[col] + fourth[col])
+    for row in range(fours, stop):
         source = x[row]
-        for col in range(source.size):
+        for col in range(total.size):
             total[col] += source[col]
