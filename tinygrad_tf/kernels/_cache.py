@@ -248,7 +248,7 @@ def _notice_once(reason: str) -> None:
     if not _notices:
         _notices.append(reason)
         logging.getLogger("tinygrad_tf").warning(
-            "compiled kernels cannot be kept (%s), so every start compiles them anew; set TINYGRAD_TF_CACHE to a folder "
-            "that can be written",
+            "compiled kernels cannot be kept (%s), so every start compiles them anew; "
+            "set TINYGRAD_TF_CACHE to a folder that can be written",
             reason,
         )
