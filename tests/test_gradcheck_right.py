@@ -92,6 +92,7 @@ def plain() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
         ("constant", lambda x: x * 0 + 1, (normal(3),)),
         ("two outputs", lambda x: (x * 2, x.sum()), (normal(3),)),
         ("same input twice", lambda x: x * x.sum(), (normal(3),)),
+        ("exactly zero", lambda x, b: ((x + b).softmax(-1) * x).sum(), (normal(4), leaf(0.3))),
         ("0-d", lambda x: x.sin() * x, (leaf(0.7),)),
         ("empty", lambda x: x * 2, (leaf(np.zeros((0, 3))),)),
         ("sigmoid far out", lambda x: x.sigmoid(), (leaf([-30.0, 30.0, 5.0]),)),

@@ -143,7 +143,8 @@ class _Check:
         columns: list[numeric.Derivative] = []
         floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
         noise, start = self._survey(j)
-        slack = floor * np.abs(analytic) + 1e-3 * floor * largest(analytic, self.base.slices)
+        rounding = 1e-4 * floor * self.gradients.reach() / typical(x.array)
+        slack = floor * np.abs(analytic) + 1e-3 * floor * largest(analytic, self.base.slices) + rounding
         slack = np.where(np.isfinite(slack), slack, 0.0)
         confirmed, precise = 0, PRECISE if n <= FEW else COARSE
         for c, entry in enumerate(entries):
@@ -237,6 +238,7 @@ class _Check:
                     got_shape=got_shapes,
                     arrived=arrived,
                     positions=(o, j),
+                    context=float(self.gradients.reach()[part].max(initial=0.0) / typical(x.array)),
                 )
             )
         return pairs

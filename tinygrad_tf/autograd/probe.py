@@ -111,6 +111,7 @@ class Gradients:
     def __init__(self, subject: Subject, outputs: list[np.ndarray]):
         self.subject, self.outputs = subject, outputs
         self.rows: list[list[Any]] | None = None
+        self.reached: np.ndarray | None = None
 
     def of(self, j: int, entries: np.ndarray) -> tuple[np.ndarray, tuple[int, ...] | None, bool]:
         """The (m, n) matrix for input j, the shape of its gradient if that is wrong, and whether any gradient came."""
@@ -128,6 +129,21 @@ class Gradients:
                 return matrix, g.shape, True
             matrix[k] = g.astype(np.float64).reshape(-1)[entries]
         return matrix, None, arrived
+
+    def reach(self) -> np.ndarray:
+        """For each row the largest |gradient| times size of its input, over all inputs: rounding scales with it."""
+        if self.reached is not None:
+            return self.reached
+        if self.rows is None:
+            self.rows = self._all()
+        sizes = [typical(x.array) for x in self.subject.inputs]
+        found = np.zeros((len(self.rows), 1))
+        for k, row in enumerate(self.rows):
+            for g, size in zip(row, sizes, strict=True):
+                if g is not None and g.size:
+                    found[k] = max(found[k, 0], np.abs(g[np.isfinite(g)]).max(initial=0.0) * size)
+        self.reached = found
+        return found
 
     def _all(self) -> list[list[Any]]:
         rows = []

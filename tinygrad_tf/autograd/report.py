@@ -23,6 +23,7 @@ class Pair:
     """The Jacobian of one output by one input: analytic and numeric, (m, n) each, and how sure the numeric is.
 
     entries: the flat positions in the input of the n columns. broken: 1 where there is a kink, 2 where a jump.
+    context: how large this gradient would be if its input mattered as much as the one that matters most.
     got_shape: what the backward returned, if that has not the input's shape (analytic is then of no use).
     """
 
@@ -40,6 +41,7 @@ class Pair:
     got_shape: tuple[int, ...] | None = None
     arrived: bool = True
     positions: tuple[int, int] = (0, 0)
+    context: float = 0.0
     diagnosis: list[str] = field(default_factory=list)
 
     @property
@@ -63,11 +65,11 @@ class Pair:
         return (self.off > self.error) & (self.broken == 0) & np.isfinite(self.error) & ~lost
 
     def scale(self) -> np.ndarray:
-        """What an uncertainty is compared with: the size of the entry, or a hundredth of the largest."""
+        """What an uncertainty is compared with: the entry, a hundredth of the largest, or what would be negligible."""
         with np.errstate(all="ignore"):
             size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
             size = np.where(np.isfinite(size), size, 0.0)
-        return np.maximum(size, size.max(initial=0.0) * 1e-2)
+        return np.maximum(size, max(size.max(initial=0.0) * 1e-2, 1e-6 * self.context))
 
     @property
     def verdict(self) -> str:
@@ -188,7 +190,7 @@ class Report:
         """The largest difference, relative to the largest gradient entry of its input."""
         found = [d.worst for d in self.directions]
         for p in self.pairs:
-            size = np.abs(p.analytic[np.isfinite(p.analytic)]).max(initial=0.0)
+            size = max(np.abs(p.analytic[np.isfinite(p.analytic)]).max(initial=0.0), 1e-6 * p.context)
             off = p.off[p.broken == 0].max(initial=0.0)
             found.append(off / size if size else (0.0 if off <= p.error.max(initial=0.0) else np.inf))
         return float(max(found, default=0.0))
