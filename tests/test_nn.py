@@ -1,4 +1,4 @@
-"""Modules and their functions: what PyTorch gives for the same seed and input, and what is said when they are misused."""
+"""Modules and their functions: what PyTorch gives for the same seed and input, and what is said of misuse."""
 
 from __future__ import annotations
 
@@ -39,10 +39,29 @@ CLASSES = np.array([1, 4, 0, -100])
 FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
     **{
         name: (lambda t, x, name=name: getattr(t.nn.functional, name)(x), (spread(4, 6),))
-        for name in (
-            "relu relu6 leaky_relu elu celu selu gelu silu mish sigmoid hardsigmoid hardswish logsigmoid tanh tanhshrink "
-            "hardtanh softplus softsign softshrink hardshrink glu"
-        ).split()
+        for name in [
+            "relu",
+            "relu6",
+            "leaky_relu",
+            "elu",
+            "celu",
+            "selu",
+            "gelu",
+            "silu",
+            "mish",
+            "sigmoid",
+            "hardsigmoid",
+            "hardswish",
+            "logsigmoid",
+            "tanh",
+            "tanhshrink",
+            "hardtanh",
+            "softplus",
+            "softsign",
+            "softshrink",
+            "hardshrink",
+            "glu",
+        ]
     },
     "elu near 0": (lambda t, x: t.nn.functional.elu(x, 0.7), (np.array([-1e-7, -1e-3, 1e-7, 0.0]),)),
     "celu alpha": (lambda t, x: t.nn.functional.celu(x, 2.0), (spread(4, 6),)),
@@ -96,7 +115,10 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
         lambda t, x, y, w: t.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=w.detach()),
         (X, shares(4, 5), shares(5)),
     ),
-    "gaussian_nll_loss": (lambda t, x, y, v: t.nn.functional.gaussian_nll_loss(x, y, v, full=True), (X, Y, shares(4, 5))),
+    "gaussian_nll_loss": (
+        lambda t, x, y, v: t.nn.functional.gaussian_nll_loss(x, y, v, full=True),
+        (X, Y, shares(4, 5)),
+    ),
     "cosine_embedding_loss": (
         lambda t, x, y, s: t.nn.functional.cosine_embedding_loss(x, y, s.detach(), margin=0.1),
         (X, Y, SIGNS),
@@ -158,12 +180,49 @@ def test_function_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> Non
 
 # --- modules: the same weights for the same seed, the same names, the same printed form -------------------------------
 
-ALL_PLAIN = (
-    "ReLU ReLU6 LeakyReLU ELU CELU SELU GELU SiLU Mish Sigmoid Hardsigmoid Hardswish LogSigmoid Tanh Tanhshrink Hardtanh "
-    "Softplus Softsign Softshrink Hardshrink GLU Softmax LogSoftmax Softmin L1Loss MSELoss SmoothL1Loss HuberLoss "
-    "CrossEntropyLoss NLLLoss KLDivLoss BCELoss BCEWithLogitsLoss GaussianNLLLoss CosineEmbeddingLoss MarginRankingLoss "
-    "TripletMarginLoss Identity Flatten CosineSimilarity PairwiseDistance"
-).split()
+ALL_PLAIN = [
+    "ReLU",
+    "ReLU6",
+    "LeakyReLU",
+    "ELU",
+    "CELU",
+    "SELU",
+    "GELU",
+    "SiLU",
+    "Mish",
+    "Sigmoid",
+    "Hardsigmoid",
+    "Hardswish",
+    "LogSigmoid",
+    "Tanh",
+    "Tanhshrink",
+    "Hardtanh",
+    "Softplus",
+    "Softsign",
+    "Softshrink",
+    "Hardshrink",
+    "GLU",
+    "Softmax",
+    "LogSoftmax",
+    "Softmin",
+    "L1Loss",
+    "MSELoss",
+    "SmoothL1Loss",
+    "HuberLoss",
+    "CrossEntropyLoss",
+    "NLLLoss",
+    "KLDivLoss",
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "GaussianNLLLoss",
+    "CosineEmbeddingLoss",
+    "MarginRankingLoss",
+    "TripletMarginLoss",
+    "Identity",
+    "Flatten",
+    "CosineSimilarity",
+    "PairwiseDistance",
+]
 MODULES: dict[str, Callable[[Any], Any]] = {
     "Linear": lambda n: n.Linear(5, 3),
     "Linear large": lambda n: n.Linear(300, 200, bias=False),
@@ -180,7 +239,9 @@ MODULES: dict[str, Callable[[Any], Any]] = {
     "TransformerDecoderLayer": lambda n: n.TransformerDecoderLayer(8, 2, 16, norm_first=True, bias=False),
     "Transformer": lambda n: n.Transformer(8, 2, 2, 1, 16),
     "Sequential": lambda n: n.Sequential(n.Linear(2, 3), n.ReLU(inplace=True), n.Dropout(0.1), n.Unflatten(1, (3, 1))),
-    "containers": lambda n: n.ModuleDict({"a": n.Linear(1, 2), "b": n.ModuleList([n.Tanh(), n.Tanh(), n.Linear(1, 1)])}),
+    "containers": lambda n: n.ModuleDict(
+        {"a": n.Linear(1, 2), "b": n.ModuleList([n.Tanh(), n.Tanh(), n.Linear(1, 1)])}
+    ),
     "plain": lambda n: n.ModuleList([getattr(n, name)() for name in ALL_PLAIN]),
 }
 
@@ -199,3 +260,247 @@ def test_module_starts_as_in_pytorch(torch: ModuleType, name: str) -> None:
     assert [n for n, _ in ours.named_modules()] == [n for n, _ in theirs.named_modules()]
     assert repr(ours) == repr(theirs).replace("NonDynamicallyQuantizableLinear", "Linear")
     assert torch.rand(3).tolist() == tg.rand(3).tolist()  # as many random numbers were drawn
+
+
+# --- attention and Transformers: as PyTorch's with the same weights ---------------------------------------------------
+
+BOOL_MASK = np.triu(np.ones((5, 7), bool), 3)
+FLOAT_MASK = rows(5, 7)
+PADDING = np.array([[False] * 6 + [True], [False] * 7])
+ATTENTION: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": ({}, {}),
+    "heads apart": ({}, {"average_attn_weights": False}),
+    "no weights": ({"bias": False}, {"need_weights": False}),
+    "bool mask": ({}, {"attn_mask": BOOL_MASK}),
+    "float mask": ({}, {"attn_mask": FLOAT_MASK}),
+    "mask by head": ({}, {"attn_mask": np.stack([np.roll(BOOL_MASK, i, 1) for i in range(4)])}),
+    "padding": ({}, {"key_padding_mask": PADDING}),
+    "both": ({"batch_first": True}, {"key_padding_mask": PADDING, "attn_mask": BOOL_MASK}),
+    "mixed": ({}, {"key_padding_mask": np.where(PADDING, -math.inf, 0.0), "attn_mask": FLOAT_MASK}),
+    "bias_kv": ({"add_bias_kv": True}, {"key_padding_mask": PADDING, "attn_mask": BOOL_MASK}),
+    "zero_attn": ({"add_zero_attn": True, "add_bias_kv": True}, {"attn_mask": FLOAT_MASK}),
+    "kdim": ({"kdim": 6, "vdim": 10}, {}),
+}  # fmt: skip
+
+
+def copied(theirs: Any, ours: Any) -> None:
+    """Give both the same numbers, none of them 0."""
+    rng = np.random.default_rng(5)
+    for (name, a), (other, b) in zip(theirs.named_parameters(), ours.named_parameters(), strict=True):
+        assert name == other
+        values = rng.normal(size=tuple(a.shape)) * 0.4
+        a.data[...] = type(a)(a.data.new_tensor(values)).data
+        b.data = tg.tensor(values, dtype=tg.float64)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ATTENTION)
+def test_multihead_attention_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    settings, call = ATTENTION[name]
+    theirs, ours = (
+        torch.nn.MultiheadAttention(8, 2, **settings).double(),
+        nn.MultiheadAttention(8, 2, **settings).double(),
+    )
+    copied(theirs, ours)
+    first = settings.get("batch_first", False)
+    arrays = [rows(5, 2, 8), rows(7, 2, settings.get("kdim", 8), seed=1), rows(7, 2, settings.get("vdim", 8), seed=2)]
+    arrays = [np.ascontiguousarray(a.transpose(1, 0, 2)) if first else a for a in arrays]
+    found = []
+    for t, module in ((torch, theirs), (tg, ours)):
+        inputs = [t.tensor(a, requires_grad=True) for a in arrays]
+        out, weights = module(*inputs, **{k: t.tensor(v) if isinstance(v, np.ndarray) else v for k, v in call.items()})
+        total = (out * out).sum() if weights is None else (out * out).sum() + (weights**3).sum()
+        total.backward()
+        assert (weights is None) == (call.get("need_weights") is False)
+        gradients = [x.grad.numpy() for x in (*inputs, *module.parameters())]
+        found.append([out.detach().numpy(), *([] if weights is None else [weights.detach().numpy()]), *gradients])
+    for got, want in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-10)
+
+
+def test_multihead_attention_is_causal_with_and_without_mask() -> None:
+    attention, x = nn.MultiheadAttention(8, 2, batch_first=True), tg.tensor(rows(2, 4, 8), dtype=tg.float32)
+    causal = nn.Transformer.generate_square_subsequent_mask(4)
+    plain, weights = attention(x, x, x, is_causal=True)
+    masked, same = attention(x, x, x, attn_mask=causal, is_causal=True)
+    np.testing.assert_allclose(plain.detach().numpy(), masked.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weights.detach().numpy(), same.detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert (weights.detach().numpy()[:, np.triu(np.ones((4, 4), bool), 1)] == 0).all()
+    padding = tg.tensor([[False, False, False, True]] * 2)
+    both = attention(x, x, x, key_padding_mask=padding, is_causal=True)[1]
+    assert (both.detach().numpy()[:, 3, 3] == 0).all() and (both.detach().numpy()[:, 0, 1:] == 0).all()
+
+
+def test_multihead_attention_of_one_sequence_and_of_nothing() -> None:
+    attention, x = nn.MultiheadAttention(8, 2), tg.tensor(rows(3, 8), dtype=tg.float32)
+    out, weights = attention(x, x, x)
+    assert out.shape == (3, 8) and weights.shape == (3, 3)
+    nothing = attention(x, x, x, attn_mask=tg.ones(3, 3, dtype=tg.bool))[1]
+    assert (nothing.detach().numpy() == 0).all()  # not NaN
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_transformer_as_in_pytorch(torch: ModuleType, norm_first: bool, batch_first: bool) -> None:
+    settings = {"norm_first": norm_first, "batch_first": batch_first, "dropout": 0.0, "activation": "gelu"}
+    theirs = torch.nn.Transformer(8, 2, 2, 2, 16, **settings).double()
+    ours = nn.Transformer(8, 2, 2, 2, 16, **settings).double()
+    copied(theirs, ours)
+    source, target = rows(2, 5, 8), rows(2, 4, 8, seed=1)
+    padding = np.array([[False] * 4 + [True], [False] * 5])
+    found = []
+    for t, model in ((torch, theirs), (tg, ours)):
+        src, tgt = (
+            t.tensor(a if batch_first else np.ascontiguousarray(a.transpose(1, 0, 2)), requires_grad=True)
+            for a in (source, target)
+        )
+        mask = model.generate_square_subsequent_mask(4, dtype=t.float64)
+        pad = t.tensor(padding)
+        out = model(src, tgt, tgt_mask=mask, src_key_padding_mask=pad, memory_key_padding_mask=pad, tgt_is_causal=True)
+        (out * out).sum().backward()
+        found.append([out.detach().numpy(), src.grad.numpy(), tgt.grad.numpy()])
+    for got, want in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_batch_norm_keeps_running_statistics(torch: ModuleType, momentum: float | None) -> None:
+    theirs, ours = torch.nn.BatchNorm1d(3, momentum=momentum), nn.BatchNorm1d(3, momentum=momentum)
+    for step in range(3):
+        x = rows(4, 3, 5, seed=step).astype(np.float32)
+        want, got = theirs(torch.tensor(x)), ours(tg.tensor(x))
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
+    x = rows(1, 3, seed=9).astype(np.float32)
+    want, got = theirs.eval()(torch.tensor(x)), ours.eval()(tg.tensor(x))
+    np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_drops_what_pytorch_drops(torch: ModuleType) -> None:
+    torch.manual_seed(3)
+    tg.manual_seed(3)
+    x = rows(6, 7).astype(np.float32)
+    np.testing.assert_array_equal(
+        F.dropout(tg.tensor(x), 0.3).numpy(), torch.nn.functional.dropout(torch.tensor(x), 0.3).numpy()
+    )
+    tg.manual_seed(4)
+    soft = F.gumbel_softmax(tg.tensor(x), hard=True)
+    assert set(np.unique(soft.numpy())) == {0.0, 1.0} and (soft.numpy().sum(-1) == 1).all()
+
+
+# --- modules as containers, their state, hooks ------------------------------------------------------------------------
+
+
+def test_lists_change_as_lists_do() -> None:
+    a, b, c = nn.Linear(1, 1), nn.Linear(1, 2), nn.Linear(1, 3)
+    layers = nn.ModuleList([a, b])
+    layers.insert(1, c)
+    assert list(layers) == [a, c, b] and layers.pop(0) is a and [n for n, _ in layers.named_children()] == ["0", "1"]
+    layers[0] = a
+    assert list(layers + nn.ModuleList([c])) == [a, b, c] and list(layers[1:]) == [b] and layers[-1] is b
+    shared = nn.ModuleList([a, a, b])
+    del shared[0]
+    assert list(shared) == [a, b]
+    with pytest.raises(IndexError, match="2 entries, got index 2"):
+        shared[2]
+    names = nn.ModuleDict({"x": a})
+    names.update({"y": b})
+    assert "y" in names and names.pop("x") is a and list(names.keys()) == ["y"] and names.y is b
+    with pytest.raises(KeyError, match="keys"):
+        names["keys"] = a
+    parameters = nn.ParameterDict({"w": tg.ones(2)})
+    assert isinstance(parameters["w"], nn.Parameter) and [n for n, _ in parameters.named_parameters()] == ["w"]
+
+
+def test_load_state_dict_says_what_is_wrong_and_changes_nothing() -> None:
+    model = nn.Linear(2, 3)
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    for state, words in (
+        ({"weight": tg.ones(3, 2)}, "missing: bias"),
+        ({**before, "more": tg.ones(1)}, "unexpected: more"),
+        ({"weight": tg.ones(3, 5), "bias": tg.ones(3)}, r"\(3, 2\), got \(3, 5\)"),
+        ({"weight": 1.0, "bias": tg.ones(3)}, "must be a Tensor, got float"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            model.load_state_dict(state)
+        for name, value in model.state_dict().items():
+            np.testing.assert_array_equal(value.numpy(), before[name].numpy())
+    assert model.load_state_dict({"bias": tg.ones(3)}, strict=False).missing_keys == ["weight"]
+    assert model.bias.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_tied_weights_are_one_parameter_and_stay_tied_when_copied() -> None:
+    model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
+    model[1].weight = model[0].weight
+    twin = copy.deepcopy(model)
+    assert len(list(twin.parameters())) == 1 and twin[0].weight is twin[1].weight is not model[0].weight
+    assert list(model.state_dict()) == ["0.weight", "1.weight"]
+
+
+def test_hooks_see_and_replace() -> None:
+    layer = nn.Linear(2, 2)
+    seen: list[Any] = []
+    first = layer.register_forward_pre_hook(lambda module, args: (args[0] * 0.0,))
+    layer.register_forward_hook(lambda module, args, kwargs, out: seen.append((args, kwargs)), with_kwargs=True)
+    layer.register_forward_hook(lambda module, args, out: out + 1.0, prepend=True)
+    out = layer(tg.ones(1, 2))
+    np.testing.assert_allclose(out.detach().numpy()[0], layer.bias.detach().numpy() + 1.0)
+    assert seen[0][0][0].tolist() == [[0.0, 0.0]] and seen[0][1] == {}
+    first.remove()
+    layer(tg.ones(1, 2))
+    assert seen[1][0][0].tolist() == [[1.0, 1.0]]
+
+
+def test_module_casts_in_place() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    weight = model[0].weight
+    assert model.to(tg.float64) is model and model[0].weight is weight and weight.dtype == tg.float64
+    assert model[1].num_batches_tracked.dtype == tg.int64
+    assert model.bfloat16()[0].weight.dtype == tg.bfloat16
+    assert model.to("cpu", tg.float32)[1].running_mean.dtype == tg.float32
+    with pytest.raises(RuntimeError, match="CPU alone"):
+        model.cuda()
+
+
+# --- misuse is told in one line ---------------------------------------------------------------------------------------
+
+
+SAME = [tg.ones(3, 1, 4)] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: nn.MultiheadAttention(10, 3), ValueError, "10 and 3"),
+        (lambda: nn.MultiheadAttention(4, 2)(SAME[0], *[tg.ones(3, 1, 5)] * 2), ValueError, "key must be 4, got 5"),
+        (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(2, 3)), ValueError, r"\(3, 3\).*\(2, 3\)"),
+        (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(3, 3, dtype=tg.uint8)), TypeError, "use .bool"),
+        (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "3 rows, got 3"),
+        (lambda: nn.Embedding(3, 2, max_norm=1.0), ValueError, "max_norm"),
+        (lambda: nn.GroupNorm(3, 4), ValueError, "4 .*3"),
+        (lambda: nn.BatchNorm1d(3)(tg.ones(1, 3)), ValueError, "more than one value"),
+        (lambda: nn.BatchNorm1d(3)(tg.ones(2, 4)), ValueError, r"\(N, 3\)"),
+        (lambda: nn.Transformer(4, 2)(tg.ones(3, 1, 4), tg.ones(3, 2, 4)), RuntimeError, "same N"),
+        (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), RuntimeError, "tanh"),
+        (lambda: F.one_hot(tg.tensor([0, 5]), 3), RuntimeError, r"\[0, 2\].*5"),
+        (lambda: F.glu(tg.ones(2, 3)), RuntimeError, "even"),
+        (lambda: F.softmax(tg.ones(2)), TypeError, "dimension"),
+        (lambda: F.pad(tg.ones(2, 3), (1, 2, 3)), RuntimeError, "pairs"),
+        (lambda: F.pad(tg.ones(2, 3), (3, 0), "reflect"), RuntimeError, "0 to 2"),
+        (lambda: F.pad(tg.ones(2), (1, 1), "mirror"), NotImplementedError, "mirror"),
+        (lambda: F.mse_loss(tg.ones(2), tg.ones(2), reduction="average"), ValueError, "average"),
+        (lambda: F.nll_loss(tg.ones(2, 3), tg.tensor([0])), ValueError, r"\(2,\), got \(1,\)"),
+        (lambda: F.binary_cross_entropy(tg.tensor([2.0]), tg.tensor([1.0])), RuntimeError, r"\[0, 1\]"),
+        (lambda: F.scaled_dot_product_attention(*SAME, tg.ones(3, 2)), RuntimeError, r"got \(3, 2\)"),
+        (lambda: nn.Module()(), NotImplementedError, "no forward"),
+        (lambda: nn.Module().register_buffer("a.b", None), KeyError, "a.b"),
+        (lambda: nn.Module().add_module("x", tg.ones(1)), TypeError, "Module"),
+        (lambda: nn.Linear(2, 2).get_parameter("wait"), AttributeError, "no parameter 'wait'"),
+    ],
+)  # fmt: skip
+def test_misuse_is_told(make: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as told:
+        make()
+    assert "\n" not in str(told.value)

@@ -161,6 +161,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     return {
         "": {
             "autocast": amp.autocast,
+            "is_autocast_enabled": amp.is_autocast_enabled,
             "compile": compile,
             "_foreach_copy_": _foreach_copy_,
             "set_float32_matmul_precision": _nothing,

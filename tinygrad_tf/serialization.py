@@ -98,17 +98,17 @@ def _opened(name: str, data: bytes) -> tuple[dict[str, np.ndarray], Any]:
     """The arrays of a safetensors file, and our structure, if there is one."""
     from safetensors import SafetensorError, deserialize
 
-    if data[:2] == b"PK" or data[:1] == b"\x80":
-        raise InputError(
-            f"load: {name}: was written by torch.save or pickle, and loading it could run any code; "
-            "in PyTorch, write it with safetensors.torch.save_file"
-        )
     try:
         entries = dict(deserialize(data))
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
         structure = json.loads(metadata[STRUCTURE]) if STRUCTURE in metadata else None
     except (SafetensorError, ValueError) as error:
+        if data[:2] == b"PK" or data[:1] == b"\x80":  # a zip archive, or a pickle
+            raise InputError(
+                f"load: {name}: was written by torch.save or pickle, and loading it could run any code; "
+                "in PyTorch, write it with safetensors.torch.save_file"
+            ) from None
         raise InputError(f"load: {name}: is broken, or no safetensors file ({error})") from None
     if structure is not None and structure.get("format") != FORMAT:
         raise InputError(f"load: {name}: has format {structure.get('format')!r}; this version knows {FORMAT} only")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tinygrad_tf._device import checked
+from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
 from tinygrad_tf.engine import clock, make
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
@@ -27,8 +28,6 @@ class IncompatibleKeys(NamedTuple):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-    __str__ = __repr__
 
 
 class RemovableHandle:
@@ -243,12 +242,13 @@ class Module:
         for a in args:
             if isinstance(a, Tensor):
                 dtype = a.dtype
-            elif isinstance(a, np.dtype) or (isinstance(a, type) and issubclass(a, np.generic)):
-                dtype = np.dtype(a)
+            elif isinstance(a, (DType, np.dtype, type)):
+                dtype = a
             elif not isinstance(a, bool):
                 device = a
         checked(device)
         if dtype is not None:
+            dtype = array_dtype(dtype)
             for tensor in [*self.parameters(), *self.buffers()]:
                 if tensor.is_floating_point():
                     tensor.data = make(tensor.array.astype(dtype, copy=False))
@@ -256,21 +256,19 @@ class Module:
         return self
 
     def type(self: Self, dst_type: Any) -> Self:
-        return self.to(np.dtype(dst_type))
+        return self.to(dtype=dst_type)
 
     def float(self: Self) -> Self:
-        return self.to(np.dtype(np.float32))
+        return self.to(np.float32)
 
     def double(self: Self) -> Self:
-        return self.to(np.dtype(np.float64))
+        return self.to(np.float64)
 
     def half(self: Self) -> Self:
-        return self.to(np.dtype(np.float16))
+        return self.to(np.float16)
 
     def bfloat16(self: Self) -> Self:
-        import ml_dtypes
-
-        return self.to(np.dtype(ml_dtypes.bfloat16))
+        return self.to(bfloat16)
 
     def cpu(self: Self) -> Self:
         return self
