@@ -112,7 +112,8 @@ def fingerprint(value: Any, seen: frozenset[int] = frozenset()) -> Any:
         names = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
         outside = sorted((name, fingerprint(used, seen)) for name, used in names.items())
         inside = [fingerprint(cell.cell_contents, seen) for cell in value.__closure__ or ()]
-        return repr((_code(value.__code__), value.__defaults__, inside, outside))
+        text = repr((_code(value.__code__), value.__defaults__, inside, outside))
+        return hashlib.sha256(text.encode()).hexdigest()  # short, or nested functions would double it at each level
     if isinstance(value, (tuple, list)):
         return repr([fingerprint(item, seen) for item in value])
     if value is None or isinstance(value, (int, float, complex, str, bytes, frozenset, numpy.dtype, numba.types.Type)):
