@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.functions import cat as cat
-from tinygrad_tf.ops._types import default_float
+from tinygrad_tf.ops._types import default_float, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Tensor
 
@@ -75,11 +76,20 @@ def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
     except ValueError:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
     if array.dtype == object or array.dtype.kind in "US":
-        raise TypeError(f"tensor: cannot make a tensor of {type(data).__name__} with entries that are not numbers of 64 bits")
-    if dtype is None and array.dtype == np.float64 and (not array.size or not _has_numpy(plain)):
+        raise TypeError(f"tensor: needs numbers (integers of at most 64 bits) or nested lists of them, got {data!r:.60}")
+    if dtype is None and array.dtype == np.float64:
         with np.errstate(all="ignore"):
-            array = array.astype(default_float())
+            array = array.astype(_float_of(plain), copy=False)
     return _numbers(array)
+
+
+def _float_of(data: Any) -> np.dtype:
+    """The dtype that floating point data stands for: that of the NumPy numbers in it, or else the default."""
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data.dtype
+    if not isinstance(data, (list, tuple)) or not data or type(data[0]) is float:
+        return default_float()
+    return functools.reduce(promote_types, {_float_of(d) for d in data})
 
 
 def _without_tensors(data: Any) -> Any:
@@ -89,12 +99,6 @@ def _without_tensors(data: Any) -> Any:
     if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, list, tuple)) for d in data):
         return [_without_tensors(d) for d in data]
     return data
-
-
-def _has_numpy(data: Any) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.ndarray, np.generic))
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -86,7 +86,7 @@ int8, int16, int32, int64 = map(DType, ("int8", "int16", "int32", "int64"))
 float16, bfloat16, float32, float64 = map(DType, ("float16", "bfloat16", "float32", "float64"))
 ALL = (bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64)
 
-_BY_NAME = {d.name: d for d in ALL}
+NAMES = {d.name: d for d in ALL}
 _PYTHON = {bool: bool_, int: int64, float: float64}
 
 
@@ -102,9 +102,9 @@ def as_dtype(dtype: Any) -> DType:
         return _PYTHON[dtype]
     else:
         name = getattr(dtype, "__name__", str(dtype)).rstrip("_")
-    found = _BY_NAME.get(name)
+    found = NAMES.get(name)
     if found is None:
-        raise TypeError(f"dtype must be one of {', '.join(_BY_NAME)}, got {dtype!r}")
+        raise TypeError(f"dtype must be one of {', '.join(NAMES)}, got {dtype!r}")
     return found
 
 

@@ -370,7 +370,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     sizes = tuple(v.array.size for v in vectors)
     grids = [expand(v.reshape([-1 if i == k else 1 for i in range(n)]), shape=sizes) for k, v in enumerate(vectors)]
     if turn:
-        grids = [g.transpose(0, 1) for g in grids]
         grids[:2] = grids[1::-1]
     return tuple(grids)
 

@@ -64,7 +64,7 @@ def tensor_repr(t: Any) -> str:
     notes = []
     if not array.size and array.ndim != 1:
         notes.append(f"size={tuple(array.shape)}")
-    if array.dtype not in (default_float(), np.int64, np.bool_):
+    if array.dtype != default_float() and (not array.size or array.dtype not in (np.int64, np.bool_)):
         notes.append(f"dtype=torch.{array.dtype.name}")
     node = t.grad_fn
     if node is not None:
@@ -81,7 +81,7 @@ def gradient_name(operation: str) -> str:
 
 def _with_notes(text: str, notes: list[str], indent: int) -> str:
     """The notes behind the text, on a new line where the last one would become too long."""
-    used = len(text) - text.rfind("\n")
+    used = len(text) - text.rfind("\n") + 1  # PyTorch keeps two places free
     for note in notes:
         if used + len(note) + 2 > options.linewidth:
             text += ",\n" + " " * indent + note
@@ -102,24 +102,27 @@ def tensor_format(t: Any, spec: str) -> str:
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _formatter(array: np.ndarray) -> Callable[[Any], str]:
-    """The function that writes one element of `array`, padded to the width of the widest."""
+Writer = tuple[Callable[[Any], str], int]  # writes one element; the width of the widest
+
+
+def _writer(array: np.ndarray) -> Writer:
+    """How to write one element of `array`, padded to the width of the widest (NaN and infinities may stand out)."""
     if category(array.dtype) < 2:
         width = max((len(str(x)) for x in array.ravel().tolist()), default=0)
-        return lambda x: str(x).rjust(width)
+        return lambda x: str(x).rjust(width), width
     wide = array.astype(np.float64)
     numbers = wide[np.isfinite(wide) & (wide != 0)]
     whole = bool((numbers == np.ceil(numbers)).all())
     write = _number_writer(np.abs(numbers), whole)
     width = max((len(write(x)) for x in numbers.tolist()), default=1)
-    return lambda x: write(x).rjust(width)
+    return lambda x: write(x).rjust(width), width
 
 
 def _number_writer(sizes: np.ndarray, whole: bool) -> Callable[[float], str]:
     """How to write numbers of the given absolute values, all of them whole or not."""
     digits = options.precision
-    scientific = options.sci_mode
-    if scientific is None and sizes.size:
+    scientific = options.sci_mode if sizes.size else False
+    if scientific is None:
         smallest, largest = float(sizes.min()), float(sizes.max())
         scientific = largest / smallest > 1000 or largest > 1e8 or (not whole and smallest < 1e-4)
     if scientific:
@@ -138,10 +141,10 @@ def _array_text(array: np.ndarray, indent: int) -> str:
     if category(array.dtype) == 2 and array.dtype.itemsize == 2:
         array = array.astype(np.float32)
     shorten = array.size > options.threshold
-    write = _formatter(_edges(array) if shorten else array)
+    writer = _writer(_edges(array) if shorten else array)
     if not array.ndim:
-        return write(array.item())
-    return _bracketed(array, indent, write, shorten)
+        return writer[0](array.item())
+    return _bracketed(array, indent, writer, shorten)
 
 
 def _ends(n: int) -> tuple[list[int], list[int]]:
@@ -158,16 +161,17 @@ def _edges(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _bracketed(array: np.ndarray, indent: int, write: Callable[[Any], str], shorten: bool) -> str:
+def _bracketed(array: np.ndarray, indent: int, writer: Writer, shorten: bool) -> str:
     first, last = _ends(len(array)) if shorten else (list(range(len(array))), [])
     if array.ndim == 1:
+        write, width = writer
         words = [write(x) for x in array[first].tolist()]
         if last:
             words += [" ...", *(write(x) for x in array[last].tolist())]
-        on_a_line = max(1, (options.linewidth - indent) // (max(1, len(words[0])) + 2)) if words else 1
+        on_a_line = max(1, (options.linewidth - indent) // (max(1, width) + 2))
         lines = [", ".join(words[i : i + on_a_line]) for i in range(0, len(words), on_a_line)]
         return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-    parts = [_bracketed(array[i], indent + 1, write, shorten) for i in first]
+    parts = [_bracketed(array[i], indent + 1, writer, shorten) for i in first]
     if last:
-        parts += ["...", *(_bracketed(array[i], indent + 1, write, shorten) for i in last)]
+        parts += ["...", *(_bracketed(array[i], indent + 1, writer, shorten) for i in last)]
     return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(parts) + "]"

@@ -17,6 +17,22 @@ from tinygrad_tf.printing import tensor_format, tensor_repr
 
 Operand = Any  # a Tensor, a NumPy array, a number of Python or NumPy
 
+# what an operator with a NumPy array or number on its left calls
+NUMPY_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
+    np.add: elementwise.add,
+    np.subtract: elementwise.sub,
+    np.multiply: elementwise.mul,
+    np.true_divide: elementwise.div,
+    np.floor_divide: elementwise.floor_divide,
+    np.remainder: elementwise.remainder,
+    np.power: elementwise.power,
+    np.equal: compare.eq,
+    np.not_equal: compare.ne,
+    np.less: compare.lt,
+    np.less_equal: compare.le,
+    np.greater: compare.gt,
+    np.greater_equal: compare.ge,
+}
 
 class Size(tuple[int, ...]):
     """A shape: a tuple that also knows how many elements it has.
@@ -66,7 +82,6 @@ class Tensor(
     tensor([2., 4., 6.])
     """
 
-    __array_ufunc__ = None  # np.float64(2.0) * x leaves the product to us
     __hash__ = object.__hash__
 
     def __init__(self, *data: Any, requires_grad: bool = False):
@@ -154,6 +169,15 @@ class Tensor(
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """np.float64(2.0) * x is our product; NumPy's other functions work on the values and give a tensor."""
+        ours = NUMPY_OPERATORS.get(ufunc)
+        if ours is not None and method == "__call__" and not options:
+            return ours(*map(operand, inputs))
+        arrays = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]
+        result = getattr(ufunc, method)(*arrays, **options)
+        return engine.make(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
 
     def __float__(self) -> float:
         return float(self.item())

@@ -75,10 +75,10 @@ class TypeMethods(engine.Tensor):
         for a in args:
             if isinstance(a, engine.Tensor):
                 dtype = a.array.dtype
+            elif isinstance(a, (dtypes.DType, np.dtype, type)) or a in dtypes.NAMES:
+                dtype = a
             elif isinstance(a, (str, _device.device)):
                 device = a
-            elif isinstance(a, (dtypes.DType, np.dtype, type)):
-                dtype = a
             elif a is not None and not isinstance(a, bool):
                 raise TypeError(f"to: needs a dtype, a device or a tensor, got {a!r}")
         _device.checked(device)

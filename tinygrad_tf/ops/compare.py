@@ -88,8 +88,8 @@ def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_
     if a.array.dtype != b.array.dtype:
         raise RuntimeError(f"isclose: both must have the same dtype, got {a.array.dtype} and {b.array.dtype}")
     promoted("isclose", [a.array, b.array])  # checks the shapes
-    wide = [x.array if category(x.array.dtype) < 2 else x.array.astype(np.float64) for x in (a, b)]
-    return make(np.asarray(np.isclose(*wide, rtol=rtol, atol=atol, equal_nan=equal_nan)))
+    first, second = (x.array if category(x.array.dtype) < 2 else x.array.astype(np.float64) for x in (a, b))
+    return make(np.asarray(np.isclose(first, second, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:

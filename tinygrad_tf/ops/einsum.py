@@ -44,7 +44,7 @@ def _names(equation: str, term: str, t: Any) -> Axes:
         raise TypeError(f"einsum: operands must be tensors, got {type(t).__name__}")
     before, dots, after = term.partition("...")
     rest = t.array.ndim - len(before) - len(after)
-    if rest < 0 or (rest and not dots) or not (before + after).isalpha() and before + after:
+    if rest < 0 or (rest and not dots) or not (before + after + "a").isalpha():
         raise RuntimeError(f"einsum: {term!r} in {equation!r} does not fit a tensor of shape {t.array.shape}")
     return [*before, *(f".{i}" for i in reversed(range(rest))), *after]
 

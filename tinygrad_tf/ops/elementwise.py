@@ -23,10 +23,9 @@ def add(a: Any, b: Any) -> np.ndarray:
 
 
 def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
-    arrays = promoted(name, arrays)
-    if getattr(arrays[0], "dtype", None) == bool:
-        raise RuntimeError(f"{name}: not for bool tensors; use ^ (exclusive or), or turn them into numbers with .long()")
-    return arrays
+    if any(isinstance(x, np.ndarray) and x.dtype == np.bool_ for x in arrays):
+        raise RuntimeError(f"{name}: not for bool tensors; use ~ or ^, or turn them into numbers with .long()")
+    return promoted(name, arrays)
 
 
 @primitive(prepare=_no_bools, a=lambda g: g, b=lambda g: -g)
@@ -82,8 +81,8 @@ def power(a: Any, b: Any) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if isinstance(b, (int, float)) and b == 3:
             return a * a * a
-        if getattr(a, "dtype", np.dtype(float)).kind in "iu" and np.any(np.asarray(b) < 0):
-            return np.where(np.abs(a) == 1, np.power(a, np.abs(b)), 0).astype(a.dtype)
+        if np.asarray(b).dtype.kind == "i" and np.asarray(a).dtype.kind in "iu":  # of these, 1 and -1 have inverses
+            return np.where(np.less(b, 0) & (np.abs(a) != 1), 0, np.power(a, np.abs(b)))
         return np.power(a, b)
 
 
@@ -304,19 +303,19 @@ def relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0)
 
 
-@primitive(prepare=promoted, a=lambda g, a, b: _share(g, a > b, a == b), b=lambda g, a, b: _share(g, b > a, a == b))
+@primitive(prepare=promoted, a=lambda g, a, b: _share(g, a < b, a == b), b=lambda g, a, b: _share(g, b < a, a == b))
 def maximum(a: np.ndarray, b: Any) -> np.ndarray:
     return np.maximum(a, b)
 
 
-@primitive(prepare=promoted, a=lambda g, a, b: _share(g, a < b, a == b), b=lambda g, a, b: _share(g, b < a, a == b))
+@primitive(prepare=promoted, a=lambda g, a, b: _share(g, a > b, a == b), b=lambda g, a, b: _share(g, b > a, a == b))
 def minimum(a: np.ndarray, b: Any) -> np.ndarray:
     return np.minimum(a, b)
 
 
-def _share(g: Any, wins: Any, ties: Any) -> Any:
-    """The whole gradient to the winner, half of it to each where both are equal."""
-    return where(ties, g * 0.5, where(wins, g, 0.0))
+def _share(g: Any, loses: Any, ties: Any) -> Any:
+    """Nothing to the loser, half of the gradient to each where both are equal."""
+    return where(loses, 0.0, where(ties, g * 0.5, g))
 
 
 def _inside(x: Any, low: float | None, high: float | None) -> Any:
@@ -328,13 +327,13 @@ def _inside(x: Any, low: float | None, high: float | None) -> Any:
 
 @primitive(x=lambda g, x, low, high: where(_inside(x, low, high), g, 0.0))
 def _clamp(x: np.ndarray, *, low: float | None, high: float | None) -> np.ndarray:
-    return np.clip(x, low, high)
+    return np.clip(x, low, high).astype(x.dtype, copy=False)
 
 
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     """x between low and high (numbers or tensors, either may be None)."""
     if low is None and high is None:
-        raise ValueError("clamp: at least one of min and max must not be None")
+        raise RuntimeError("clamp: at least one of min and max must not be None")
     if isinstance(low, Tensor) or isinstance(high, Tensor):
         x = x if low is None else where(x < low, low, x)
         return x if high is None else where(x > high, high, x)

@@ -92,13 +92,22 @@ def _part(name: str, part: Any) -> Any:
 
 
 def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """An index as a tuple of what NumPy knows; one that leads to a view contains `...`, so that NumPy gives a view."""
+    """An index as a tuple of what NumPy knows.
+
+    One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays has
+    whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
+    """
     parts = [_part(name, part) for part in (index if isinstance(index, tuple) else (index,))]
     used = sum(p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else not (p is None or p is ... or isinstance(p, bool)) for p in parts)
     if used > len(shape):
         raise IndexError(f"{name}: {used} indices are too many for a tensor of shape {shape}")
-    if not any(p is Ellipsis for p in parts) and _is_basic(tuple(parts)):
-        parts.append(...)
+    dots = [i for i, p in enumerate(parts) if p is ...]
+    if len(dots) > 1:
+        raise IndexError(f"{name}: an index can have only one '...'")
+    if _is_basic(tuple(parts)):
+        return tuple(parts) if dots else (*parts, ...)
+    if dots:
+        parts[dots[0] : dots[0] + 1] = [FULL] * (len(shape) - used)
     return tuple(parts)
 
 
@@ -251,7 +260,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
 
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any = 1) -> Any:
     """x with the slices of `source` added at the places `index` of axis `dim`."""
-    added = source if alpha == 1 else source * alpha  # type: ignore[operator]
+    added = source if alpha == 1 else source * alpha
     return x + put(added, index=_slices("index_add", x, dim, index), shape=x.array.shape)
 
 
@@ -283,7 +292,7 @@ def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Any:
     """gather, after x and index were broadcast against each other in all axes but `dim`."""
     dim = axis("take_along_dim", dim, x.array.ndim)
     _check_range("take_along_dim", index.array, x.array.shape[dim], dim)
-    shape = list(np.broadcast_shapes(*(t[:dim] + (1,) + t[dim + 1 :] for t in (x.array.shape, index.array.shape))))
+    shape = list(np.broadcast_shapes(*((*t[:dim], 1, *t[dim + 1 :]) for t in (x.array.shape, index.array.shape))))
     shape[dim] = index.array.shape[dim]
     whole = [*shape[:dim], x.array.shape[dim], *shape[dim + 1 :]]
     return gather(expand(x, shape=tuple(whole)), dim, make(np.broadcast_to(index.array, shape)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, mode, primitive
+from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import div
 from tinygrad_tf.ops.reduce import norm
@@ -45,6 +46,7 @@ def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return kernels.matmul.matmul(a, b)
 
 
+@lowered
 def matmul(a: Tensor, b: Tensor) -> Any:
     """PyTorch's matmul: vectors are taken as a row on the left, as a column on the right."""
     if not isinstance(b, Tensor) or not isinstance(a, Tensor):
@@ -71,13 +73,15 @@ def _sized(name: str, t: Any, ndim: int) -> None:
 
 def mm(a: Tensor, b: Tensor) -> Any:
     """The product of two matrices."""
-    _sized("mm", a, 2), _sized("mm", b, 2)
+    _sized("mm", a, 2)
+    _sized("mm", b, 2)
     return matmul_(a, b)
 
 
 def bmm(a: Tensor, b: Tensor) -> Any:
     """Products of the matrices of two stacks, which must be equally high."""
-    _sized("bmm", a, 3), _sized("bmm", b, 3)
+    _sized("bmm", a, 3)
+    _sized("bmm", b, 3)
     if a.array.shape[0] != b.array.shape[0]:
         raise RuntimeError(f"bmm: both stacks must have the same height, got {a.array.shape} and {b.array.shape}")
     return matmul_(a, b)
@@ -85,19 +89,22 @@ def bmm(a: Tensor, b: Tensor) -> Any:
 
 def mv(a: Tensor, b: Tensor) -> Any:
     """A matrix times a vector."""
-    _sized("mv", a, 2), _sized("mv", b, 1)
+    _sized("mv", a, 2)
+    _sized("mv", b, 1)
     return matmul(a, b)
 
 
 def dot(a: Tensor, b: Tensor) -> Any:
     """The sum of the products of the elements of two vectors."""
-    _sized("dot", a, 1), _sized("dot", b, 1)
+    _sized("dot", a, 1)
+    _sized("dot", b, 1)
     return matmul(a, b)
 
 
 def outer(a: Tensor, b: Tensor) -> Any:
     """out[i][j] = a[i] b[j]."""
-    _sized("outer", a, 1), _sized("outer", b, 1)
+    _sized("outer", a, 1)
+    _sized("outer", b, 1)
     return unsqueeze(a, 1) * b
 
 
@@ -117,8 +124,9 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
-    first, second = (range(a.array.ndim - dims, a.array.ndim), range(dims)) if isinstance(dims, int) else dims
-    first, second = ([first], [second]) if isinstance(first, int) else (list(first), list(second))
+    if isinstance(dims, int):
+        dims = range(a.array.ndim - dims, a.array.ndim), range(dims)
+    first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
     if len(first) != len(second) or any(a.array.shape[i] != b.array.shape[j] for i, j in zip(first, second, strict=True)):
         raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._types import axes, axis, category
-from tinygrad_tf.ops.elementwise import abs_, exp, log, power, sqrt, where
+from tinygrad_tf.ops.elementwise import abs_, exp, log, power, sqrt, square, where
 from tinygrad_tf.ops.scan import cumprod, moved
 from tinygrad_tf.ops.shape import reshape
 
@@ -62,7 +62,7 @@ def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
     if x.array.dtype.itemsize == 2:
         return _in_float32(var, x, dim, correction, keepdim)
     dims = axes("var", dim, x.array.ndim)
-    centred: Any = x - mean(x, dims, keepdim=True)  # type: ignore[operator]
+    centred: Any = x - mean(x, dims, keepdim=True)
     total = sum_(centred * centred, dims=dims, keepdim=keepdim)
     count = _count(x, dims) - correction
     return total / float(count) if count > 0 else total * math.nan
@@ -88,7 +88,7 @@ def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool 
         raise RuntimeError(f"norm: p must be a number or 'fro', got {p!r}")
     dims = axes("norm", dim, x.array.ndim)
     if p == 2.0:
-        return _root(sum_(x * x, dims=dims, keepdim=keepdim))  # type: ignore[operator]
+        return _root(sum_(square(x), dims=dims, keepdim=keepdim))
     size = abs_(x)
     if p == 1.0:
         return sum_(size, dims=dims, keepdim=keepdim)
@@ -107,7 +107,7 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
     dims = axes("logsumexp", dim, x.array.ndim)
     largest = amax(x, dims=dims, keepdim=True).array
     shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
-    total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift  # type: ignore[operator]
+    total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift
     return total if keepdim else reshape(total, shape=tuple(n for i, n in enumerate(total.array.shape) if i not in dims))
 
 
@@ -165,7 +165,7 @@ def amin(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
 def arg_extreme(name: str, x: Tensor, dim: int | None, keepdim: bool) -> Any:
     """Where the first of the largest ("argmax") or smallest ("argmin") elements is; a NaN counts as both."""
     dims = axes(name, dim, x.array.ndim)
-    _not_empty(name[3:], x.array, dims)
+    _not_empty(name, x.array, dims)
     find = np.argmax if name == "argmax" else np.argmin
     if not x.array.ndim:
         return make(np.zeros((), np.int64))

@@ -93,7 +93,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Any:
         return x
     largest = x.array.max(axis=dim, keepdims=True)
     shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype))
-    return log(cumsum(exp(x - shift), dim=dim)) + shift  # type: ignore[operator]
+    return log(cumsum(exp(x - shift), dim=dim)) + shift
 
 
 def diff(x: Tensor, n: int, dim: int) -> Any:

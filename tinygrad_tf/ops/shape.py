@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -223,7 +224,7 @@ def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Any
     else:
         cuts = [operator.index(i) for i in indices_or_sections]
     bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts), n]
-    return tuple(narrow(x, dim, a, max(b - a, 0)) for a, b in zip(bounds, bounds[1:], strict=False))
+    return tuple(narrow(x, dim, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds))
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:
@@ -349,6 +350,7 @@ def roll(x: Tensor, shifts: Any, dims: Any = None) -> Any:
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     if len(shifts) != len(dims):
         raise RuntimeError(f"roll: needs one shift for each of dims {dims}, got {shifts}")
+    x = clone(x)
     for shift, d in zip(shifts, dims, strict=True):
         dim = axis("roll", d, x.array.ndim)
         n = x.array.shape[dim]
