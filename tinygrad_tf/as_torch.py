@@ -25,9 +25,10 @@ import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import tinygrad_tf
+from tinygrad_tf import engine
 
 ROOT = "tinygrad_tf"
 
@@ -154,7 +155,13 @@ def _modules() -> dict[str, dict[str, Any]]:
 
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
     cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
-    processes: tuple[str, ...] = ("init_process_group", "destroy_process_group", "all_reduce", "all_gather", "all_gather_into_tensor")
+    processes: tuple[str, ...] = (
+        "init_process_group",
+        "destroy_process_group",
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+    )
     processes += ("reduce_scatter_tensor", "barrier", "broadcast", "get_rank", "get_world_size", "new_group")
     threads = {"set_num_threads": _set_num_threads, "get_num_threads": _get_num_threads}
     counters = ("max_memory_allocated", "memory_allocated", "max_memory_reserved", "memory_reserved", "device_count")
@@ -200,7 +207,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "nn.parallel": {n: _refused_class(f"nn.parallel.{n}") for n in ("DistributedDataParallel", "DataParallel")},
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
-        "nn.modules": {name: getattr(nn, name) for name in nn.__all__ if inspect.isclass(getattr(nn, name))},
+        "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
         "utils.data.distributed": {"DistributedSampler": _refused_class("utils.data.distributed.DistributedSampler")},
         "utils.tensorboard": {"SummaryWriter": SummaryWriter},
         "utils.checkpoint": {"checkpoint": checkpoint},
@@ -211,6 +218,10 @@ def _modules() -> dict[str, dict[str, Any]]:
         "_inductor.config": {"coordinate_descent_tuning": False},
         "version": {"__version__": tinygrad_tf.__version__, "cuda": None, "hip": None},
     }
+
+
+def _is_layer_of_pytorch(name: str, value: Any) -> bool:
+    return inspect.isclass(value) and hasattr(value, "register_buffer") and f"nn.{name}" not in OWN_LAYERS
 
 
 class _Module(types.ModuleType):
@@ -235,7 +246,7 @@ def _built() -> dict[str, types.ModuleType]:
                 parent = ".".join(parts[: end - 1])
                 if parent in modules:
                     setattr(modules[parent], parts[end - 1], modules[path])
-        target = modules.setdefault(dotted, _Module("torch"))
+        target = modules.setdefault(dotted, _Module(f"torch.{dotted}".rstrip(".")))
         target.__dict__.update(names)
     return modules
 
@@ -261,7 +272,7 @@ def find(package: str, name: str) -> Any:
     dotted = f"{package}.{name}" if package else name
     if name.startswith("__"):
         raise AttributeError(name)
-    if dotted in extras():
+    if dotted in extras() and not _own(dotted):
         return extras()[dotted]
     if package in extras() and name in vars(extras()[package]):
         return vars(extras()[package])[name]
@@ -332,6 +343,18 @@ NAMESPACES = (
 )  # fmt: skip
 
 OURS = "not in PyTorch"
+GRADIENT_CHECKS = ("GradcheckError", "GradcheckWarning", "check_backward", "check_module", "gradient_report")
+OWN_LAYERS = ("nn.MultiHeadAttention", "nn.Block", "nn.FeedForward", "nn.SinusoidalPositions", "nn.LearnedPositions")
+TEXTS: tuple[str, ...] = (
+    "CharTokenizer",
+    "Text",
+    "load_tokens",
+    "random_windows",
+    "read_text",
+    "read_texts",
+    "save_tokens",
+)
+TEXTS += ("split_tokens", "standard_library_text", "token_dtype", "validation_batches")
 DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "load": "never unpickles: files of torch.save are refused, safetensors files are read; a pickle may run any code",
     "save": "writes one safetensors file, with the structure as JSON; functions and whole modules are refused",
@@ -354,6 +377,13 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.LearnedPositions": f"{OURS}: trained vectors added to embeddings",
     "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
     "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
+    "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",
+    "use_reference": f"{OURS}: runs fused operations by their plain formulas",
+    "amp.is_autocast_enabled": f"{OURS} by this name: there it is torch.is_autocast_enabled, which is here, too",
+    "autograd.is_grad_enabled": f"{OURS} by this name: there it is torch.is_grad_enabled, which is here, too",
+    "utils.data.WorkerInfo": f"{OURS} by this name: what get_worker_info returns",
+    **{f"autograd.{name}": f"{OURS}: checking of gradients" for name in GRADIENT_CHECKS},
+    **{f"utils.data.{name}": f"{OURS}: texts and their tokens" for name in TEXTS},
 }
 
 
@@ -368,16 +398,19 @@ def names() -> list[str]:
 
 
 def _public(holder: Any, name: str) -> bool:
-    """Whether a name is offered: not a helper, nor a module or class that the file only imports."""
+    """Whether a name is offered: not a helper, an attribute of the engine, or something that the file only imports."""
     value = inspect.getattr_static(holder, name, None)
-    if name.startswith("_") and not (name.startswith("__") and inspect.isclass(holder) and callable(value)):
-        return False
     if inspect.isclass(holder):
-        return not name.startswith("__") or value is not inspect.getattr_static(object, name, None)
-    if hasattr(holder, "__all__"):
+        offered = callable(value) or inspect.isdatadescriptor(value) or isinstance(value, (staticmethod, classmethod))
+        return offered and not name.startswith("_") and (name == "grad" or name not in engine.Tensor.__slots__)
+    if name.startswith("_") or isinstance(value, (types.ModuleType, TypeVar, ParamSpec)):
+        return False
+    if "__all__" in vars(holder):
         return name in holder.__all__
-    home = getattr(value, "__module__", None) if callable(value) else None
-    return not isinstance(value, types.ModuleType) and home not in ("typing", "collections.abc", "__future__")
+    home = getattr(value, "__module__", None)
+    if isinstance(holder, _Module) or holder is tinygrad_tf:
+        return True
+    return home is not None and home.startswith(holder.__name__)
 
 
 def _resolve(dotted: str) -> Any:

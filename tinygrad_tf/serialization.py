@@ -27,6 +27,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tinygrad_tf._device import checked, device
+from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Size, Tensor
@@ -116,16 +117,8 @@ def _opened(name: str, data: bytes) -> tuple[dict[str, np.ndarray], Any]:
 
 
 def _array(entry: dict[str, Any]) -> np.ndarray:
-    dtype = _dtype(NAMES[entry["dtype"]])
+    dtype = array_dtype(NAMES[entry["dtype"]])
     return np.frombuffer(bytearray(entry["data"]), dtype).reshape(entry["shape"])
-
-
-def _dtype(name: str) -> np.dtype:
-    if name == "bfloat16":
-        import ml_dtypes
-
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(name)
 
 
 KINDS = [
@@ -169,8 +162,8 @@ class _Writer:
             return {**kept, "number": True} if isinstance(obj, np.generic) else kept
         if isinstance(obj, bytes):
             return {"bytes": obj.hex()}
-        if isinstance(obj, np.dtype) or (isinstance(obj, type) and issubclass(obj, np.generic)):
-            return {"dtype": np.dtype(obj).name}
+        if isinstance(obj, (DType, np.dtype)) or (isinstance(obj, type) and issubclass(obj, np.generic)):
+            return {"dtype": as_dtype(obj).name}
         if isinstance(obj, device):
             return {"device": str(obj)}
         return self._container(obj, place)
@@ -270,8 +263,8 @@ class _Reader:
     def _bytes(self, text: str, value: Any) -> bytes:
         return bytes.fromhex(text)
 
-    def _dtype(self, name: str, value: Any) -> np.dtype:
-        return _dtype(name)
+    def _dtype(self, name: str, value: Any) -> DType:
+        return as_dtype(name)
 
     def _device(self, name: str, value: Any) -> device:
         return device(name)

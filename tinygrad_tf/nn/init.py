@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def ones_(tensor: Tensor) -> Tensor:
     return _put(tensor, 1)
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """Inputs and outputs of one unit; further axes (a receptive field) count as many inputs."""
     shape = tensor.array.shape
     if len(shape) < 2:
@@ -62,18 +63,18 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform within gain sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010)."""
-    bound = gain * math.sqrt(6.0 / sum(_fans(tensor)))
+    bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(_calculate_fan_in_and_fan_out(tensor))), generator)
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
-    return calculate_gain(nonlinearity, a) / math.sqrt(_fans(tensor)[mode == "fan_out"])
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"])
 
 
 def kaiming_uniform_(
@@ -88,3 +89,39 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Tensor:
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
+) -> Tensor:
+    """Normal, and drawn again where outside of [a, b]; if that is nearly everywhere, by the inverse distribution."""
+    normal, shape = NormalDist(mean, std), tensor.array.shape
+    low, high = normal.cdf(a), normal.cdf(b)
+    generator = _generator(generator)
+    if high - low <= 0.3:
+        shares = generator.uniform(shape, low, high, dtype=np.float64)
+        values = np.array([normal.inv_cdf(min(max(u, 1e-300), 1.0 - 1e-16)) for u in shares.reshape(-1)]).reshape(shape)
+        return _put(tensor, np.clip(values, a, b))
+    dtype = tensor.array.dtype
+    values = generator.normal(shape, mean, std, dtype=dtype)
+    while (outside := (values < dtype.type(a)) | (values > dtype.type(b))).any():
+        values = np.where(outside, generator.normal(shape, mean, std, dtype=dtype), values)
+    return _put(tensor, values)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Orthogonal rows or columns (whichever are fewer), times gain (Saxe et al., 2014); later axes count as columns."""
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: needs at least 2 dimensions, got shape {tensor.array.shape}")
+    rows, columns = tensor.array.shape[0], tensor.array.size // max(tensor.array.shape[0], 1)
+    flat = _generator(generator).normal((rows, columns), dtype=tensor.array.dtype)
+    q, r = np.linalg.qr(flat.T if rows < columns else flat)
+    q = q * np.sign(np.diag(r))  # makes the decomposition unique
+    return _put(tensor, ((q.T if rows < columns else q) * gain).reshape(tensor.array.shape))
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """1 on the diagonal of a matrix, 0 elsewhere."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_: needs 2 dimensions, got shape {tensor.array.shape}")
+    return _put(tensor, np.eye(*tensor.array.shape))

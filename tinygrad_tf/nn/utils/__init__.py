@@ -11,6 +11,7 @@ import numpy as np
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import clock, make
 from tinygrad_tf.functions import cat
+from tinygrad_tf.nn.utils import rnn as rnn
 from tinygrad_tf.tensor import Tensor
 
 

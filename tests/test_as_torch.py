@@ -1,0 +1,194 @@
+"""`import torch` answered by the package: scripts, modules, what is refused, the list of names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf import as_torch
+
+SCRIPT = """
+import sys
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn import functional
+from torch.utils.data import Dataset, DataLoader
+from torch.utils.data.dataloader import DataLoader as Same
+from torch.utils.data.distributed import DistributedSampler
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed import init_process_group, destroy_process_group
+from torch.optim.lr_scheduler import LambdaLR
+import torch.optim.lr_scheduler as schedules
+import torch._inductor.config as config
+import torch.multiprocessing as mp
+from helper import width
+
+assert F is functional is nn.functional and Same is DataLoader and schedules.LambdaLR is LambdaLR
+config.coordinate_descent_tuning = True
+torch.backends.cuda.matmul.allow_tf32 = True
+torch.backends.cudnn.benchmark = True
+torch.set_float32_matmul_precision("high")
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+torch.cuda.manual_seed_all(1)
+model = torch.compile(nn.Linear(width, 1).to(device))
+
+@torch.compile(dynamic=False)
+def loss_of(x):
+    return model(x).square().mean()
+
+scaler = torch.cuda.amp.GradScaler(enabled=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = loss_of(torch.ones(4, width))
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad(set_to_none=True)
+torch.save({"model": model.state_dict(), "step": 3}, "model.pt")
+assert torch.load("model.pt", weights_only=True)["step"] == 3
+assert "torch._C" not in sys.modules
+print(type(model).__name__, sys.argv[1:], __name__, __file__)
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tinygrad_tf.as_torch", *arguments]
+    path = str(Path(tg.__file__).parent.parent)
+    return subprocess.run(command, cwd=folder, env={"PYTHONPATH": path, "PATH": ""}, capture_output=True, text=True)
+
+
+def test_a_script_runs_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(SCRIPT)
+    (tmp_path / "code" / "helper.py").write_text("width = 3\n")
+    done = run(tmp_path, "code/train.py", "--lr", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split(maxsplit=1) == ["Linear", f"['--lr', '0.1'] __main__ {Path('code/train.py')}\n"]
+    assert (tmp_path / "model.pt").exists()
+    done = run(tmp_path / "code", "-m", "train")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_command_says(tmp_path: Path) -> None:
+    assert run(tmp_path).returncode == 2
+    missing = run(tmp_path, "nowhere.py")
+    assert missing.returncode == 2 and missing.stderr == "nowhere.py: no such file\n"
+    (tmp_path / "fails.py").write_text("import torch.fft\n")
+    assert "tinygrad_tf has no torch.fft; see the list of what it has" in run(tmp_path, "fails.py").stderr
+    (tmp_path / "code.py").write_text("import sys\nsys.exit(3)\n")
+    assert run(tmp_path, "code.py").returncode == 3
+
+
+@pytest.mark.parametrize("name", ["fft", "nn.Conv2d", "cuda.graphs", "optim.LBFGS", "nn.functional.conv1d"])
+def test_a_missing_name_says_so(name: str) -> None:
+    *path, last = name.split(".")
+    holder = tg
+    for part in path:
+        holder = getattr(holder, part)
+    with pytest.raises(AttributeError, match=f"tinygrad_tf has no torch.{name}; see the list"):
+        getattr(holder, last)
+    assert not hasattr(holder, last)
+
+
+def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
+    for call in (
+        lambda: tg.cuda.set_device(0),
+        lambda: tg.distributed.init_process_group(backend="nccl"),
+        lambda: tg.nn.parallel.DistributedDataParallel(tg.nn.Linear(1, 1)),
+        lambda: tg.multiprocessing.spawn(print),
+    ):
+        with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
+            call()
+
+
+def test_the_writer_keeps_what_it_is_given(tmp_path: Path) -> None:
+    with tg.utils.tensorboard.SummaryWriter(log_dir=tmp_path / "runs") as writer:
+        writer.add_scalar("loss", tg.tensor(0.5), 3)
+        writer.add_scalars("acc", {"train": 1.0, "test": 0.5}, global_step=4)
+    lines = [json.loads(line) for line in (tmp_path / "runs" / "scalars.jsonl").read_text().splitlines()]
+    assert [(x["tag"], x["value"], x["step"]) for x in lines] == [
+        ("loss", 0.5, 3),
+        ("acc/train", 1.0, 4),
+        ("acc/test", 0.5, 4),
+    ]
+
+
+def test_importing_the_package_does_not_load_as_torch() -> None:
+    code = "import sys, tinygrad_tf; from tinygrad_tf import models; sys.exit('tinygrad_tf.as_torch' in sys.modules)"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONPATH": str(Path(tg.__file__).parent.parent)}
+        ).returncode
+        == 0
+    )
+
+
+# --- autocast ---------------------------------------------------------------------------------------------------------
+
+
+def test_autocast_rounds_as_pytorch_does() -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(0)
+        x, w = t.randn(5, 8, requires_grad=True), t.randn(8, 3)
+
+        @t.autocast("cpu", dtype=t.bfloat16)
+        def product(x=x, w=w, t=t):
+            return x @ w, t.nn.functional.linear(x, w.t()), (x + 1.0)
+
+        out, same, plain = product()
+        assert out.dtype == same.dtype == t.bfloat16 and plain.dtype == t.float32
+        out.float().square().sum().backward()
+        found.append([out.float().tolist(), same.float().tolist(), x.grad.dtype == t.float32])
+    assert found[0] == found[1]
+    assert not tg.amp.is_autocast_enabled()
+    with pytest.warns(UserWarning, match="cuda"), tg.autocast("cuda"):
+        assert (tg.ones(2, 2) @ tg.ones(2, 2)).dtype == tg.float32
+    with pytest.raises(RuntimeError, match="bfloat16 or float16"):
+        tg.autocast("cpu", dtype=tg.int8)
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_listed_name_is_there_and_every_difference_is_listed() -> None:
+    names = as_torch.names()
+    assert len(names) == len(set(names)) > 500
+    for name in names:
+        holder = tg
+        for part in name.split("."):
+            holder = inspect.getattr_static(holder, part) if inspect.isclass(holder) else getattr(holder, part)
+    assert as_torch.DIFFERENCES.keys() <= set(names)
+    assert "torch.nn.MultiheadAttention  # is_causal needs no mask" in as_torch.list_of_names()
+
+
+def test_what_pytorch_has_not_got_is_marked() -> None:
+    torch = pytest.importorskip("torch")
+    marked = {name for name, difference in as_torch.DIFFERENCES.items() if difference.startswith(as_torch.OURS)}
+    names = [name for name in as_torch.names() if not name.startswith("utils.tensorboard")]  # may be not installed
+    strange = {name for name in names if not resolves(torch, name)}
+    assert strange == marked
+
+
+def resolves(holder: object, name: str) -> bool:
+    """Whether PyTorch has a name, perhaps in a module that must be imported first."""
+    path = "torch"
+    for part in name.split("."):
+        path = f"{path}.{part}"
+        if not hasattr(holder, part):
+            try:
+                importlib.import_module(path)
+            except ImportError:
+                return False
+        holder = getattr(holder, part)
+    return True
