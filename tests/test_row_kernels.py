@@ -232,6 +232,11 @@ def test_softmax_extremes(dtype):
     expected = [[nan] * 3, [-inf, half, half], [nan] * 3, [half, half, -2000 + half], [nan] * 3]
     np.testing.assert_allclose(logs, np.array(expected), rtol=1e-6)
     np.testing.assert_array_equal(softmax.log_softmax(np.array([[1000, 0]], dtype)), [[0, -1000]])
+    for shift in (1000, -1000, 80, -95):  # the same weights wherever the numbers lie
+        x = np.array([[0, -1, -2.5], [-3, 0, -0.25]], dtype) + dtype(shift)
+        np.testing.assert_allclose(softmax.softmax(x), softmax.softmax_reference(x - dtype(shift)), rtol=1e-6)
+        logs = softmax.log_softmax(x)
+        np.testing.assert_allclose(logs, softmax.log_softmax_reference(x - dtype(shift)), rtol=1e-6)
     g = np.array([[1, 2, 3]], dtype)
     y = np.array([[0, 0.5, 0.5]], dtype)
     np.testing.assert_array_equal(softmax.softmax_backward(g, y), [[0, -0.25, 0.25]])

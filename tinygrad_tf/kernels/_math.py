@@ -2,6 +2,16 @@
 
 Inside a kernel `math.exp` is a call into the C library, one element at a time (1.7 ns; tanh and erf 12 ns). The
 functions here are multiplications, additions and bit shifts only, so a loop over an array becomes vector code.
+Nanoseconds an element, one core, in cache, AVX-512 (with `widest_vectors`); PyTorch on one thread too:
+
+                    float32   NumPy   PyTorch      float64   NumPy   PyTorch
+    exp               0.25    0.37      0.19         0.55    0.60      0.38
+    exp_negative      0.15                           0.43
+    log               0.45    0.34      0.26         0.74    0.70      0.65
+    tanh              0.31    0.28      0.31         0.70    1.16      1.19
+    sigmoid           0.25              0.38         0.62              0.94
+    erf               0.45              0.51         1.88              0.92
+    gelu              0.36              0.73         1.60              3.11
 
 Write a kernel once, call `exp(x)`: the type of x picks the version. Outside compiled code the same names are plain
 NumPy, so a kernel also runs, slowly, as ordinary Python (NUMBA_DISABLE_JIT=1).

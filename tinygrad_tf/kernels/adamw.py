@@ -9,7 +9,12 @@ Decoupled Weight Decay Regularization, 2019, algorithm 2), in PyTorch's order of
     p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 
 Parameters, m and v are changed in place. float32 and float64 C-contiguous arrays go to the kernel, all in one call
-(`_many.py`); any others to the reference, one by one.
+(`_many.py`); any others to the reference, one by one. Microseconds on one core for the 52 parameters of a small GPT
+(810,000 numbers), and for 50 parameters of 128 numbers:
+
+    NumPy, parameter by parameter       7642    530
+    a kernel call for each parameter    2967   1367
+    one call for all                    1747    277     (PyTorch fused 2741 and 424, its default 7341 and 2426)
 """
 
 from __future__ import annotations

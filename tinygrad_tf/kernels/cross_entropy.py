@@ -9,6 +9,11 @@ With p = softmax(logits[n]), t = target[n] and smoothing s (PyTorch's definition
 
 Rows whose target is `ignore_index` have loss 0 and gradient 0. How rows are averaged is left to the caller.
 
+The probabilities are never stored: forward reads the logits (a second time from cache) and writes two numbers a row;
+backward reads them once and writes the gradient. Microseconds on one core, 768 x 65 float32, forward: NumPy 167; one
+kernel with a logarithm in each row 41; all logarithms of a block in one loop 30; PyTorch 40. For 768 x 50257 the kernel
+takes 21 ms forward and 52 ms backward; PyTorch, which stores log-softmax, 107 and 168.
+
 logsumexp is float64: as a float32 number it would be off by 3e-5 where logits are about 1000, and with it every
 probability of the backward pass, which is made from it anew. That pass subtracts it from the logits as two numbers.
 """

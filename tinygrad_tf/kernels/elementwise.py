@@ -6,7 +6,14 @@
     contiguous(x)                          a C-contiguous copy (x itself if it is one already)
     sum_rows(x)                            (rows, cols) -> (cols,)
 
-TABLE
+On one core NumPy is as fast as any code at the simple ones. What is won comes from several cores, mostly because the
+pages of a large new array are then touched by all of them; below BINARY_SIZE elements nothing is won. What NumPy does
+badly, microseconds on one core, float32:
+
+                                              NumPy     here    PyTorch
+    transpose of 16384 x 384                 48,400   11,400     16,300
+    column sums of 3072 x 64                     48       12          8
+    erf of 768 x 512 (NumPy has none)                    166        213
 """
 
 from __future__ import annotations

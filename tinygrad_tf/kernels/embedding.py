@@ -4,6 +4,15 @@ Shapes: weight (V, C), index (any shape) of ids 0 ... V - 1, result (*index.shap
 
     embedding            y[i] = weight[index[i]]
     embedding_backward   dweight[v] = sum of g[i] over all i with index[i] = v
+
+Both move memory and compute nothing. The backward pass, 64 x 256 ids, V = 65, C = 384, milliseconds on one core:
+
+    np.add.at                                                           41
+    each block has 64 channels of the whole table, and reads all ids     2.0
+    each block has some of the ids, and a table of its own; the tables
+    are added in their order                                             0.9      (PyTorch 1.4)
+
+The first keeps memory small, but reads g in short pieces. Where the table is large against g there is one block only.
 """
 
 from __future__ import annotations

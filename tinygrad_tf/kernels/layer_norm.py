@@ -7,6 +7,17 @@ Shapes: x, g, y (..., C), weight and bias (C,), one mean and one rstd for each r
                  dweight = sum(g z)       dbias = sum(g)            over all rows
     rms_norm     the same without mean and bias, rrms = 1 / sqrt(average(x^2) + eps)
 
+The forward pass reads a row three times from cache, the backward pass twice, with five streams. Versions, microseconds
+on one core for 768 x 64 and 768 x 512 float32 (forward in full; backward without allocation):
+
+    forward    NumPy 154, 1700; in one kernel 20, 157; PyTorch 37, 194
+    backward   three loops: the sums for dweight and dbias, those of the row, dx       32   243
+               both kinds of sums in one loop                                          25   218
+               dx and the sums for dweight and dbias in one loop (this one)            21   246
+    PyTorch's backward takes 42 and 254 with allocation, this one 28 and 260.
+
+dweight and dbias are added up for each block of rows, and then over the blocks in their order.
+
 The mean is returned in float64. In float32 it would be off by up to 0.03 where x is about a million, and x - mean with
 it. So the forward pass finds a rough mean first, and then the average distance from it along with the variance; and the
 backward pass takes the mean as two float32 numbers. Both subtract the two parts one after the other.

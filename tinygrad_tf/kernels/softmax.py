@@ -5,6 +5,19 @@ Shapes: x, y, g (..., cols), any strides; results are new C-contiguous arrays.
     softmax       y = exp(x - max) / sum(exp(x - max))        dx = y (g - sum(g y))
     log_softmax   y = x - max - log(sum(exp(x - max)))        dx = g - exp(y) sum(g)
 
+A row is read twice and written twice while it is in cache, so time goes to the exponentials. Versions of softmax, 768 x
+65 and 768 x 512 float32, microseconds on one core (AVX-512); PyTorch on one core takes 45 and 250:
+
+    NumPy                                                                    111   1300
+    one loop each for the maximum, the exponentials and the scaling; libm    159   1325
+    exp_negative, which vectorises                                            68    543
+    the maximum among integers in the order of the floats (`largest`)         44    225
+    the widest registers                                                      24    197
+
+A variant in which the exponentials of several rows were one loop was a tenth faster at 65 columns and slower at 512.
+log_softmax keeps x - max in y, and takes the logarithms of all rows of a block in one loop: 27 microseconds; logarithms
+row by row, and x read again, 32; PyTorch 35.
+
 A row whose numbers are all -inf gives NaN, as does one with +inf or NaN in it.
 """
 
