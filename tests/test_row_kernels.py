@@ -1,5 +1,6 @@
 """The row kernels against their NumPy references: values, gradients, strides, extremes, dtypes, threads."""
 
+import doctest
 import math
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _compile, _math, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
+from tinygrad_tf.kernels import _compile, _math, adamw, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
 
 COLS = (1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 65, 100, 127, 1000)
 FLOATS = (np.float32, np.float64)
@@ -290,6 +291,12 @@ def test_elementwise_extremes(dtype):
     np.testing.assert_array_equal(elementwise.silu(x)[[0, 1, 3, 4, 7]], np.array([np.nan, np.inf, big, 0, 0], dtype))
 
 
+def test_unknown_form_of_gelu():
+    for call in (lambda: gelu.gelu(np.ones(3), "Tanh"), lambda: gelu.gelu_backward(np.ones(3), np.ones(3), "erf")):
+        with pytest.raises(ValueError, match="approximate must be 'none' or 'tanh', got"):
+            call()
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_gradual_underflow_of_exp(dtype):
     tiny = math.log(np.finfo(dtype).smallest_normal)
@@ -514,6 +521,12 @@ def test_finite_differences_of_the_parameters(norm):
 
 
 # ---------------------------------------------------------------- copies, threads, plain Python
+@pytest.mark.parametrize("module", [softmax, layer_norm, gelu, cross_entropy, embedding, adamw])
+def test_examples_in_docstrings(module):
+    failed, tried = doctest.testmod(module)
+    assert tried > 0 and failed == 0
+
+
 @pytest.mark.parametrize(("shape", "axes"), [
     ((3, 4), (1, 0)), ((300, 401), (1, 0)), ((3, 40, 50, 33), (0, 2, 1, 3)), ((3, 40, 50, 33), (0, 1, 3, 2)),
     ((2, 3, 4, 50, 66), (4, 2, 0, 3, 1)), ((7, 1, 9000, 2), (3, 1, 2, 0)),

@@ -78,6 +78,11 @@ def adamw_step(
     """Change all parameters and moments by one step, the `step`th (from 1 on).
 
     Returns a plan; the next step is faster if it gets it. A plan for other arrays is replaced, never used wrongly.
+
+    >>> p, g, m, v = np.ones(2), np.array([0.5, -2.0]), np.zeros(2), np.zeros(2)
+    >>> plan = adamw_step([p], [g], [m], [v], lr=0.1, beta1=0.9, beta2=0.999, eps=0.0, weight_decay=0.0, step=1)
+    >>> p
+    array([0.9, 1.1])
     """
     if len(grads) != len(params):
         raise ValueError(f"there are {len(params)} parameters, but {len(grads)} gradients")
@@ -143,7 +148,11 @@ def adamw_blocks(block: int, starts: Any, pieces: Any, like: Any, numbers: Any) 
 
 
 def global_norm(grads: Sequence[Array]) -> float:
-    """The length of all gradients taken as one vector; added up in float64, in an order that only sizes decide."""
+    """The length of all gradients taken as one vector; added up in float64, in an order that only sizes decide.
+
+    >>> global_norm([np.full(3, 2.0), np.array([2.0], np.float32)])
+    4.0
+    """
     total = sum(_by_dtype(grads, _sum_of_squares, lambda g: float((g.astype(np.float64) ** 2).sum())))
     if not math.isfinite(total):  # squares of float64 numbers above 1e154 overflow
         largest = max(float(np.abs(g).max()) for g in grads if g.size)

@@ -35,7 +35,12 @@ Array = np.ndarray
 def cross_entropy(
     logits: Array, target: Array, weight: Array | None = None, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> tuple[Array, Array]:
-    """(losses, logsumexp), both (N,); raises IndexError for a target that is neither a class nor `ignore_index`."""
+    """(losses, logsumexp), both (N,); raises IndexError for a target that is neither a class nor `ignore_index`.
+
+    >>> losses, logsumexp = cross_entropy(np.array([[1000.0, 0.0], [0.0, 0.0]]), np.array([1, 0]))
+    >>> losses
+    array([1.00000000e+03, 6.93147181e-01])
+    """
     if logits.dtype not in NATIVE:
         arguments = logits, target, weight, ignore_index, label_smoothing
         losses, logsumexp = elsewhere(cross_entropy, cross_entropy_reference, logits.dtype, *arguments)

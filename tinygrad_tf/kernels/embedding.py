@@ -30,7 +30,13 @@ BACKWARD_GRAIN, SHARE = 65536, 8
 
 
 def embedding(weight: Array, index: Array) -> Array:
-    """weight[index]; raises IndexError for an id outside of the table (negative ids too)."""
+    """weight[index]; raises IndexError for an id outside of the table (negative ids too).
+
+    >>> embedding(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1, 1, 0]))
+    array([[3., 4.],
+           [3., 4.],
+           [1., 2.]])
+    """
     ids = checked_ids(index, len(weight))
     if weight.dtype not in NATIVE:
         return weight[ids].reshape(*index.shape, weight.shape[1])
@@ -54,7 +60,13 @@ def embedding_rows(block: int, step: int, weight: Any, ids: Any, y: Any) -> None
 
 
 def embedding_backward(g: Array, index: Array, V: int) -> Array:
-    """dweight (V, C); ids that occur several times add up, in the order in which they stand in `index`."""
+    """dweight (V, C); what comes down to equal ids adds up.
+
+    >>> embedding_backward(np.ones((3, 2)), np.array([1, 1, 0]), 3)
+    array([[1., 1.],
+           [2., 2.],
+           [0., 0.]])
+    """
     if g.dtype not in NATIVE:
         return elsewhere(embedding_backward, embedding_backward_reference, g.dtype, g, index, V)
     ids = checked_ids(index, V)

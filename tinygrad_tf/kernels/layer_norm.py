@@ -1,4 +1,4 @@
-"""layer_norm and rms_norm over the last axis, forward and backward.
+"""layer_norm (Ba et al., Layer Normalization, 2016) and rms_norm over the last axis, forward and backward.
 
 Shapes: x, g, y (..., C), weight and bias (C,), one mean and one rstd for each row.
 
@@ -40,7 +40,13 @@ BACKWARD_GRAIN = 16384  # each block of rows also writes one row of sums for dwe
 
 # ---------------------------------------------------------------- layer_norm
 def layer_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -> tuple[Array, Array, Array]:
-    """(y, mean, rstd); mean (rows,) is float64, rstd (rows,) has the dtype of x."""
+    """(y, mean, rstd); mean (rows,) is float64, rstd (rows,) has the dtype of x.
+
+    >>> y, mean, rstd = layer_norm(np.array([[1.0, 3.0], [2.0, 8.0]]), None, None, 0.0)
+    >>> y, mean, rstd
+    (array([[-1.,  1.],
+           [-1.,  1.]]), array([2., 5.]), array([1.        , 0.33333333]))
+    """
     if x.dtype not in NATIVE:
         y, mean, rstd = elsewhere(layer_norm, layer_norm_reference, x.dtype, x, weight, bias, eps)
         return y, mean.astype(np.float64), rstd
@@ -179,7 +185,11 @@ def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tu
 
 # ---------------------------------------------------------------- rms_norm
 def rms_norm(x: Array, weight: Array | None, eps: float) -> tuple[Array, Array]:
-    """(y, rrms); rrms (rows,) has the dtype of x."""
+    """(y, rrms); rrms (rows,) has the dtype of x (Zhang and Sennrich, Root Mean Square Layer Normalization, 2019).
+
+    >>> rms_norm(np.array([[3.0, -3.0]]), None, 0.0)
+    (array([[ 1., -1.]]), array([0.33333333]))
+    """
     if x.dtype not in NATIVE:
         return elsewhere(rms_norm, rms_norm_reference, x.dtype, x, weight, eps)
     rows = rows_of(x)

@@ -34,7 +34,12 @@ from tinygrad_tf.kernels._scalar import widest_vectors
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
-    """Weights that are positive and add up to 1, along the last axis."""
+    """Weights that are positive and add up to 1, along the last axis.
+
+    >>> softmax(np.array([[0.0, 0.0], [0.0, -np.inf]]))
+    array([[0.5, 0.5],
+           [1. , 0. ]])
+    """
     if x.dtype not in NATIVE:
         return elsewhere(softmax, softmax_reference, x.dtype, x)
     y = np.empty(x.shape, x.dtype)
@@ -95,7 +100,11 @@ def softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> Non
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
-    """The logarithm of softmax(x), finite where softmax itself would underflow."""
+    """The logarithm of softmax(x), finite where softmax itself would underflow.
+
+    >>> log_softmax(np.array([1000.0, 0.0]))
+    array([    0., -1000.])
+    """
     if x.dtype not in NATIVE:
         return elsewhere(log_softmax, log_softmax_reference, x.dtype, x)
     y = np.empty(x.shape, x.dtype)
