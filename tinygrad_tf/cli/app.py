@@ -27,7 +27,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _program(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
     if version:
-        from tinygrad_tf import __version__
+        from tinygrad_tf._version import __version__
 
         print(f"tinygrad_tf {__version__}")
         raise typer.Exit()
@@ -94,6 +94,30 @@ def _sample(
         from tinygrad_tf.cli.sample import sample
 
         return sample(run, prompt, wanted, daring, most, number, "best" if best else "latest")
+
+    return job
+
+
+@app.command("gradcheck")
+def _gradcheck(
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE.py[::NAME]...", help="Functions, NumPy pairs or modules to check."),
+    ],
+    shape: Annotated[
+        list[str] | None, option("The shape of an input, as 3,4; once for each input, in order.", "N,N", "see the file")
+    ] = None,
+    seed: Annotated[str | None, option("Of the random inputs.", "N", "0")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every report.")] = False,
+) -> Job:
+    """Check gradients by finite differences; exit code 1 if one is wrong."""
+
+    def job() -> int:
+        number = read_number("--seed", seed, int, 0, 0)
+        from tinygrad_tf.cli.gradcheck import Request
+        from tinygrad_tf.cli.gradcheck import run as check
+
+        return check(Request(targets, shape or (), number, verbose))
 
     return job
 
