@@ -438,6 +438,10 @@ def test_grad_mode_in_every_form() -> None:
     with switch, switch:
         assert not tg.is_grad_enabled()
     assert tg.is_grad_enabled()
+    with tg.no_grad():
+        with switch:
+            pass
+        assert not tg.is_grad_enabled()
     tg.set_grad_enabled(False)
     assert not tg.is_grad_enabled()
     tg.set_grad_enabled(True)

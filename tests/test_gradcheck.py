@@ -19,6 +19,7 @@ from tinygrad_tf.autograd import (
     gradcheck,
     gradgradcheck,
     gradient_report,
+    numeric,
 )
 from tinygrad_tf.tensor import Tensor
 
@@ -323,3 +324,27 @@ def test_same_answers_as_torch() -> None:
                     function, (torch.tensor(point, dtype=torch.float64, requires_grad=True),), raise_exception=False
                 )
             assert ours is theirs, (functions.index(function), point)
+
+
+def test_read_only_inputs_keep_their_memory() -> None:
+    array = np.array([1.0, 2.0])
+    array.flags.writeable = False
+    t = Tensor(array, requires_grad=True)
+    assert gradcheck(lambda t: t * t, (t,))
+    assert t.array is array
+
+
+def test_tolerances_of_zero_ask_for_no_more_than_can_be_known(x: Tensor) -> None:
+    assert gradcheck(lambda x: x.exp(), (x,), atol=0.0, rtol=0.0)
+
+
+def test_three_large_steps_are_extrapolated() -> None:
+    """Sixth order: the best single difference is off by 1e-4, the extrapolated value by less than 1e-10."""
+
+    def line(t: float) -> np.ndarray:
+        return np.array([np.exp(0.3 + t)])
+
+    value = np.array([np.exp(0.3)])
+    found = numeric.climb(line, [0.1, 0.05, 0.025], value, np.full(1, 1e-15), 1e-6, 2.0**-52)
+    assert abs(found.value[0] - value[0]) < 1e-10
+    assert abs(found.value[0] - value[0]) <= found.error[0] < 1e-5
