@@ -29,8 +29,9 @@ from tinygrad_tf.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from tinygrad_tf.nn.attention import MultiHeadAttention
-from tinygrad_tf.nn.blocks import Block, FeedForward
+from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention, Remembered
+from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
+from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
 from tinygrad_tf.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tinygrad_tf.nn.layers import (
     Bilinear,
@@ -43,6 +44,7 @@ from tinygrad_tf.nn.layers import (
     PairwiseDistance,
     Unflatten,
 )
+from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -58,11 +60,23 @@ from tinygrad_tf.nn.loss import (
     SmoothL1Loss,
     TripletMarginLoss,
 )
+from tinygrad_tf.nn.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.multihead import MultiheadAttention
 from tinygrad_tf.nn.norm import BatchNorm1d, GroupNorm, LayerNorm, RMSNorm
 from tinygrad_tf.nn.parameter import Buffer, Parameter
-from tinygrad_tf.nn.position import LearnedPositions, SinusoidalPositions
+from tinygrad_tf.nn.position import (
+    AlibiPositions,
+    AttentionPositions,
+    LearnedPositions,
+    NoPositions,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    alibi_slopes,
+    rotation,
+    sinusoidal_table,
+)
 from tinygrad_tf.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -77,11 +91,15 @@ __all__ = [
     "GELU",
     "GLU",
     "SELU",
+    "AdditiveAttention",
+    "AlibiPositions",
+    "AttentionPositions",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "Bilinear",
     "Block",
+    "BlockSparseAttention",
     "Buffer",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
@@ -99,11 +117,14 @@ __all__ = [
     "HuberLoss",
     "Identity",
     "KLDivLoss",
+    "KeyValueCache",
     "L1Loss",
     "LayerNorm",
     "LeakyReLU",
     "LearnedPositions",
     "Linear",
+    "LinearAttention",
+    "LocalAttention",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
@@ -115,6 +136,7 @@ __all__ = [
     "MultiHeadAttention",
     "MultiheadAttention",
     "NLLLoss",
+    "NoPositions",
     "PReLU",
     "PairwiseDistance",
     "Parameter",
@@ -123,6 +145,10 @@ __all__ = [
     "RMSNorm",
     "ReLU",
     "ReLU6",
+    "RelativePositions",
+    "Remembered",
+    "RotaryPositions",
+    "SequenceBatchNorm",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -143,7 +169,16 @@ __all__ = [
     "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
+    "alibi_slopes",
+    "causal_mask",
+    "combine_masks",
     "functional",
     "init",
+    "make_attention",
+    "make_norm",
+    "padding_mask",
+    "rotation",
+    "sinusoidal_table",
     "utils",
+    "window_mask",
 ]

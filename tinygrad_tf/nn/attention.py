@@ -3,86 +3,211 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.layers import Linear
+from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks
 from tinygrad_tf.nn.module import Module
-from tinygrad_tf.ops.attention import attention_weights
+from tinygrad_tf.nn.position import AttentionPositions
+from tinygrad_tf.ops._precision import lowered
+from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
+from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.tensor import Tensor
+
+
+class KeyValueCache(Protocol):
+    """What attention needs of a cache for one layer: it keeps the keys and values of the tokens seen so far."""
+
+    offset: int  # the position of the next token, counted from the first one ever seen
+
+    def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Take in (B, Hk, T, D) of the new tokens; give back all that are kept, in order, the new ones last."""
+        ...
+
+
+class Remembered(NamedTuple):
+    """Keys and values (B, Hk, Tk, D), projected once; stands for the `key` of cross-attention that is asked often."""
+
+    key: Tensor
+    value: Tensor
+
+
+class Scores(NamedTuple):
+    """What is done to the scores before their softmax: arguments of `ops.attention.attention`."""
+
+    mask: Tensor | None
+    is_causal: bool
+    scale: float
+    window: int | None = None
+    slopes: np.ndarray | None = None
 
 
 class MultiHeadAttention(Module):
     """Project to queries, keys and values, attend in num_heads heads of D = d_model / num_heads channels, merge.
 
     Call it with one tensor for self-attention, with (query, key, value) for cross-attention:
-    query (B, Tq, C), key and value (B, Tk, C) give (B, Tq, C). `mask` is True where a query may attend, as in
-    `F.scaled_dot_product_attention`, and broadcasts to (B, H, Tq, Tk); `nn.MultiheadAttention` is PyTorch's class of
-    almost the same name, whose masks mean the opposite. With need_weights=True the weights (B, H, Tq, Tk) are
-    returned, too.
+    query (B, Tq, C), key and value (B, Tk, C) give (B, Tq, C). With need_weights=True the weights (B, H, Tq, Tk), as
+    they are before dropout, are returned, too.
+
+    mask: True where a query may attend, as in `F.scaled_dot_product_attention`, or floating point, added to the scores;
+    it broadcasts to (B, H, Tq, Tk) and combines with is_causal. `nn.MultiheadAttention` is PyTorch's class of almost
+    the same name, whose masks mean the opposite. A query that may attend to nothing gets zeros (plus out_proj's bias).
+
+    num_kv_heads: fewer heads for keys and values, each shared by a group of query heads (Ainslie et al., 2023); 1 is
+    multi-query attention (Shazeer, 2019).
+    positions: what turns queries and keys or biases the scores, such as `nn.RotaryPositions`; for self-attention.
+    cache: a KeyValueCache of earlier tokens, for self-attention. The queries then stand at the end of the keys, and
+    is_causal counts from there: the last query sees all keys.
 
     >>> from tinygrad_tf import nn, zeros
     >>> attention = nn.MultiHeadAttention(d_model=8, num_heads=2)
-    >>> attention(zeros(1, 3, 8)).shape
-    Size([1, 3, 8])
-    >>> attention(zeros(1, 3, 8), need_weights=True)[1].shape
-    Size([1, 2, 3, 3])
+    >>> tuple(attention(zeros(1, 3, 8)).shape)
+    (1, 3, 8)
+    >>> tuple(attention(zeros(1, 3, 8), need_weights=True)[1].shape)
+    (1, 2, 3, 3)
     """
 
-    def __init__(self, d_model: int, num_heads: int, dropout: float = 0.0, bias: bool = True):
+    scores_take_positions = True  # whether `positions` make sense; False where scores are no plain products
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        num_kv_heads: int | None = None,
+    ):
         super().__init__()
-        if num_heads < 1 or d_model % num_heads:
-            raise ValueError(
-                f"MultiHeadAttention: d_model must be divisible by num_heads, got {d_model} and {num_heads}"
-            )
-        self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
+        name = type(self).__name__
+        if num_heads < 1 or d_model < 1 or d_model % num_heads:
+            raise ValueError(f"{name}: d_model must be divisible by num_heads, got {d_model} and {num_heads}")
+        kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if kv_heads < 1 or num_heads % kv_heads:
+            raise ValueError(f"{name}: num_heads must be divisible by num_kv_heads, got {num_heads} and {kv_heads}")
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"{name}: dropout must be in [0, 1], got {dropout}")
+        self.d_model, self.num_heads, self.num_kv_heads, self.dropout = d_model, num_heads, kv_heads, dropout
+        self.head_size = d_model // num_heads
         self.query_proj = Linear(d_model, d_model, bias=bias)
-        self.key_proj = Linear(d_model, d_model, bias=bias)
-        self.value_proj = Linear(d_model, d_model, bias=bias)
+        self.key_proj = Linear(d_model, kv_heads * self.head_size, bias=bias)
+        self.value_proj = Linear(d_model, kv_heads * self.head_size, bias=bias)
         self.out_proj = Linear(d_model, d_model, bias=bias)
 
     def forward(
         self,
         query: Tensor,
-        key: Tensor | None = None,
+        key: Tensor | Remembered | None = None,
         value: Tensor | None = None,
         mask: Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = False,
+        positions: AttentionPositions | None = None,
+        cache: KeyValueCache | None = None,
     ) -> Any:
-        key = query if key is None else key
-        value = key if value is None else value
-        self._check(query, key, value)
-        q = self.split_heads(self.query_proj(query))
-        k = self.split_heads(self.key_proj(key))
-        v = self.split_heads(self.value_proj(value))
-        dropout = self.dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal)
-        out = self.out_proj(self.merge_heads(heads))
-        if not need_weights:
-            return out
-        scale = 1.0 / math.sqrt(self.d_model // self.num_heads)
-        return out, attention_weights(q, k, mask, is_causal=is_causal, scale=scale)
+        crossing = key is not None and key is not query
+        self._check_positions(crossing, positions, cache)
+        self._check("query", query)
+        q = self.split_heads(self.query_proj(query), self.num_heads)
+        k, v = key if isinstance(key, Remembered) else self.remember(query if key is None else key, value)
+        if k.shape[0] != q.shape[0]:
+            raise RuntimeError(f"{self._get_name()}: query and key must share B, got {q.shape[0]} and {k.shape[0]}")
+        if positions is not None:
+            start = 0 if cache is None else cache.offset
+            q, k = positions.rotate(q, start), positions.rotate(k, start)
+        if cache is not None:
+            k, v = cache.update(k, v)
+        check_mask(mask, (*q.shape[:3], k.shape[2]), f"{self._get_name()}: mask")
+        offset = 0 if cache is None else k.shape[2] - q.shape[2]
+        scores = self.restrict(q, k, mask, is_causal, offset, positions)
+        out = self.out_proj(self.merge_heads(self.attend(q, k, v, scores)))
+        return (out, self.weights(q, k, scores)) if need_weights else out
 
-    def split_heads(self, x: Tensor) -> Tensor:
-        """(B, T, C) to (B, H, T, D): first the channels become heads, then heads and time change places."""
+    # --- the steps; variants replace some -------------------------------------------------------------------------
+
+    def remember(self, key: Tensor, value: Tensor | None = None) -> Remembered:
+        """Keys and values of (B, Tk, C), projected and split into heads; give it as `key` to ask it several times."""
+        value = key if value is None else value
+        self._check("key", key)
+        self._check("value", value)
+        if key.shape[:2] != value.shape[:2]:
+            shapes = f"{tuple(key.shape)} and {tuple(value.shape)}"
+            raise RuntimeError(f"{self._get_name()}: key and value must share B and Tk, got {shapes}")
+        k = self.split_heads(self.key_proj(key), self.num_kv_heads)
+        return Remembered(k, self.split_heads(self.value_proj(value), self.num_kv_heads))
+
+    def restrict(
+        self,
+        q: Tensor,
+        k: Tensor,
+        mask: Tensor | None,
+        is_causal: bool,
+        offset: int,
+        positions: AttentionPositions | None,
+    ) -> Scores:
+        """Masks, causality and positions as one. Query i stands at key i + offset."""
+        Tq, Tk = q.shape[2], k.shape[2]
+        slopes, bias = None, None
+        if positions is not None and is_causal and positions.slopes is not None:
+            slopes = positions.slopes  # counted from i, not i + offset: a constant in each row, which softmax drops
+        elif positions is not None:
+            bias = positions.bias(Tq, Tk, offset)
+        if is_causal and offset:
+            mask = mask if Tq == 1 else combine_masks(mask, causal_mask(Tq, Tk, offset))
+            is_causal = False
+        if bias is not None:
+            mask = combine_masks(mask, bias.to(q.dtype))
+        return Scores(mask, is_causal, 1.0 / math.sqrt(self.head_size), None, slopes)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, scores: Scores) -> Tensor:
+        """(B, H, Tq, D) from q (B, H, Tq, D) and k, v (B, Hk, Tk, D)."""
+        return attend(q, k, v, scores.mask, scores, self.dropout if self.training else 0.0)
+
+    def weights(self, q: Tensor, k: Tensor, scores: Scores) -> Tensor:
+        """(B, H, Tq, Tk), each row of which sums to 1, or to 0 where a query may attend to nothing."""
+        return attention_weights(q, repeat_heads(k, q.shape), **scores._asdict())
+
+    def split_heads(self, x: Tensor, num_heads: int | None = None) -> Tensor:
+        """(B, T, H D) to (B, H, T, D): first the channels become heads, then heads and time change places."""
         B, T, C = x.shape
-        return x.view(B, T, self.num_heads, C // self.num_heads).transpose(1, 2)
+        H = self.num_heads if num_heads is None else num_heads
+        return x.view(B, T, H, C // H).transpose(1, 2)
 
     def merge_heads(self, x: Tensor) -> Tensor:
         """(B, H, T, D) back to (B, T, C)."""
         B, H, T, D = x.shape
         return x.transpose(1, 2).reshape(B, T, H * D)
 
-    def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        for name, t in (("query", query), ("key", key), ("value", value)):
-            if t.ndim != 3 or t.shape[-1] != self.d_model:
-                raise RuntimeError(
-                    f"MultiHeadAttention: {name} must be (B, T, C) with C = {self.d_model}, got {tuple(t.shape)}"
-                )
-        if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
-            shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-            raise RuntimeError(f"MultiHeadAttention: key and value must share B and Tk, and B with query, got {shapes}")
+    # --- checks ---------------------------------------------------------------------------------------------------
+
+    def _check(self, name: str, x: Tensor) -> None:
+        if x.ndim != 3 or x.shape[-1] != self.d_model:
+            raise RuntimeError(
+                f"{self._get_name()}: {name} must be (B, T, C) with C = {self.d_model}, got {tuple(x.shape)}"
+            )
+
+    def _check_positions(self, crossing: bool, positions: Any, cache: Any) -> None:
+        name = self._get_name()
+        if crossing and (positions is not None or cache is not None):
+            raise ValueError(
+                f"{name}: positions and cache are for self-attention; cross-attention is asked again with "
+                "key=attention.remember(key)"
+            )
+        if positions is not None and not self.scores_take_positions:
+            raise ValueError(f"{name} takes no positions in its scores; add them to its input (nn.SinusoidalPositions)")
 
     def extra_repr(self) -> str:
-        return f"d_model={self.d_model}, num_heads={self.num_heads}, dropout={self.dropout}"
+        shared = "" if self.num_kv_heads == self.num_heads else f", num_kv_heads={self.num_kv_heads}"
+        return f"d_model={self.d_model}, num_heads={self.num_heads}{shared}, dropout={self.dropout}"
+
+
+@lowered
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Scores, dropout: float) -> Tensor:
+    """The streaming kernel; with dropout the weights are needed, and so is memory for all of them."""
+    rest = scores._replace(mask=mask)._asdict()
+    if not dropout:
+        return attention(q, k, v, **rest)
+    k, v = repeat_heads(k, q.shape), repeat_heads(v, q.shape)
+    return matmul(F.dropout(attention_weights(q, k, **rest), dropout), v)

@@ -95,6 +95,7 @@ def _four_dimensional(
         four.append(x)
     if mask is not None and len(lead) + len(heads) > 2:
         mask = mask.expand(*lead, *heads, tq, tk).reshape(-1, *(*lead, *heads)[-1:], tq, tk)
-    out = attention(*four, mask, is_causal=is_causal, scale=scale)
+    q, k, v = four
+    out = attention(q, k, v, mask, is_causal=is_causal, scale=scale)
     shape = (*lead, *heads, tq, value.array.shape[-1])
     return out if out.array.shape == shape else out.reshape(shape)
