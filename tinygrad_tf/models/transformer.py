@@ -1,0 +1,333 @@
+"""The Transformer: an encoder and a decoder of attention alone (Vaswani et al., 2017).
+
+Shapes: source ids (B, S), target ids (B, T), vectors (B, T, C), logits (B, T, V). `nn.Transformer` is PyTorch's class,
+without embeddings and with PyTorch's arguments and masks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tinygrad_tf import nn
+from tinygrad_tf.models.config import check_parts
+from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn import init
+from tinygrad_tf.nn.attention import KeyValueCache, Remembered
+from tinygrad_tf.nn.position import AttentionPositions, added_positions, attention_positions
+from tinygrad_tf.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The parts and sizes of a Transformer; the defaults are the paper's base model (table 3).
+
+    Parts are chosen by name; an unknown name is a ValueError that lists the known ones.
+    """
+
+    vocab_size: int = 37000  # V: of the source, and of the target unless target_vocab_size says otherwise
+    target_vocab_size: int | None = None  # None: source and target share one vocabulary and one embedding
+    d_model: int = 512  # C, divisible by num_heads
+    num_heads: int = 8  # H
+    d_ff: int | None = 2048  # inner width of the feed-forward networks; None: 4 C, or 8/3 C with a gate
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    dropout: float = 0.1  # of embeddings, attention weights and residual branches, in training (section 5.4)
+    max_len: int = 1024  # the end of tables of positions
+    pad: int | None = None  # the id of padding: hidden in the source, left out of the loss
+    positions: str = "sinusoidal"  # 'sinusoidal', 'learned', 'relative', 'rope', 'alibi' or 'none'
+    norm: str = "layer"  # 'layer', 'rms', 'batch' or 'none'
+    norm_first: bool = False  # post-norm, as in the paper; True is pre-norm, with a last norm behind each stack
+    activation: str = "relu"  # 'relu', 'gelu', 'gelu_tanh', 'silu', 'swiglu' or 'geglu'
+    attention: str = "full"  # 'full', 'local', 'block_sparse', 'linear' or 'additive'
+    num_kv_heads: int | None = None  # heads of keys and values; None: as many as num_heads
+    bias: bool = True  # in linear layers and layer norms
+    tied: bool = True  # the target's embedding and the last layer share their weight (section 3.4)
+    scale_embeddings: bool = True  # multiply embeddings by sqrt(C) (section 3.4)
+    window: int = 32  # of attention='local'
+    block_size: int = 16  # of attention='block_sparse'
+    rope_pairing: str = "halves"  # of positions='rope': 'halves' or 'interleaved'
+    rope_base: float = 10000.0  # of positions='rope'
+
+    def __post_init__(self) -> None:
+        own = () if self.target_vocab_size is None else ("target_vocab_size",)
+        sizes = ("vocab_size", *own, "encoder_layers", "decoder_layers", "max_len")
+        check_parts(self, sizes, ("d_model", "num_heads", "num_kv_heads"))
+        if self.pad is not None and not 0 <= self.pad < self.vocab_size:
+            raise ValueError(f"TransformerConfig: pad must be an id in [0, {self.vocab_size - 1}], got {self.pad}")
+
+    @classmethod
+    def base(cls, **changes: Any) -> TransformerConfig:
+        """The paper's base model: 6 + 6 layers, 512 channels, 8 heads, 2048 inside; 65 million parameters."""
+        return cls(**changes)
+
+    @classmethod
+    def big(cls, **changes: Any) -> TransformerConfig:
+        """The paper's big model (table 3, last row), with 213 million parameters."""
+        return cls(**{"d_model": 1024, "num_heads": 16, "d_ff": 4096, "dropout": 0.3, **changes})
+
+    def block_settings(self) -> dict[str, Any]:
+        """The arguments of `nn.Block`."""
+        same = ("d_model", "num_heads", "d_ff", "activation", "dropout", "bias", "norm_first", "norm", "attention")
+        return {n: getattr(self, n) for n in (*same, "num_kv_heads", "window", "block_size")}
+
+    def attention_positions(self, bidirectional: bool) -> AttentionPositions | None:
+        head_size = self.d_model // self.num_heads
+        return attention_positions(
+            self.positions, self.num_heads, head_size, bidirectional, self.rope_pairing, self.rope_base
+        )
+
+
+def _config_of(config: TransformerConfig | int, num_heads: int | None, parts: dict[str, Any]) -> TransformerConfig:
+    """A config as it is, or one made of a layer's numbers."""
+    if isinstance(config, TransformerConfig):
+        if num_heads is not None or any(v is not None for v in parts.values()):
+            raise TypeError("give a TransformerConfig alone, or d_model, num_heads and what else differs")
+        return config
+    if num_heads is None:
+        raise TypeError("a layer needs d_model and num_heads, or a TransformerConfig")
+    given = {n: v for n, v in parts.items() if v is not None}
+    return TransformerConfig(**{"d_model": config, "num_heads": num_heads, "d_ff": None, **given})
+
+
+class EncoderLayer(nn.Block):
+    """Self-attention and a feed-forward network, each with dropout, a residual connection and a norm (section 3.1).
+
+    Made from a TransformerConfig, or from its numbers: d_model, num_heads, d_ff, dropout, and other fields by name.
+
+    >>> from tinygrad_tf import zeros
+    >>> tuple(EncoderLayer(16, 4, 32, dropout=0.1)(zeros(2, 5, 16)).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig | int,
+        num_heads: int | None = None,
+        d_ff: int | None = None,
+        dropout: float | None = None,
+        **parts: Any,
+    ):
+        super().__init__(**_config_of(config, num_heads, {"d_ff": d_ff, "dropout": dropout, **parts}).block_settings())
+
+
+class DecoderLayer(EncoderLayer):
+    """Self-attention, attention to the encoder's output `memory`, and a feed-forward network (section 3.1).
+
+    Cross-attention is of the same kind as self-attention, but full where that one is about neighbours.
+
+    >>> from tinygrad_tf import zeros
+    >>> tuple(DecoderLayer(16, 4, 32)(zeros(2, 3, 16), zeros(2, 5, 16)).shape)
+    (2, 3, 16)
+    """
+
+    def __init__(
+        self,
+        config: TransformerConfig | int,
+        num_heads: int | None = None,
+        d_ff: int | None = None,
+        dropout: float | None = None,
+        **parts: Any,
+    ):
+        c = _config_of(config, num_heads, {"d_ff": d_ff, "dropout": dropout, **parts})
+        super().__init__(c)
+        kind = "full" if c.attention in ("local", "block_sparse") else c.attention
+        self.cross_attention = nn.make_attention(kind, c.d_model, c.num_heads, c.dropout, c.bias, c.num_kv_heads)
+        self.norm3 = nn.make_norm(c.norm, c.d_model, c.bias)
+
+    def forward(  # type: ignore[override]
+        self,
+        x: Tensor,
+        memory: Tensor | Remembered,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        is_causal: bool = True,
+        positions: AttentionPositions | None = None,
+        cache: KeyValueCache | None = None,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            return self.attention(x, mask=mask, is_causal=is_causal, positions=positions, cache=cache)
+
+        def look(x: Tensor) -> Tensor:
+            return self.cross_attention(x, memory, mask=memory_mask)
+
+        x = self._residual(x, self.norm1, attend)
+        x = self._residual(x, self.norm2, look)
+        return self._residual(x, self.norm3, self.feed_forward)
+
+    def _residual(self, x: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.norm_first:
+            return x + self.dropout(sublayer(norm(x)))
+        return norm(x + self.dropout(sublayer(x)))
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers on vectors (B, S, C); mask hides padding, as `nn.padding_mask` makes it.
+
+    >>> from tinygrad_tf import zeros
+    >>> config = TransformerConfig(d_model=16, num_heads=4, d_ff=32, encoder_layers=2)
+    >>> tuple(Encoder(config)(zeros(2, 5, 16)).shape)
+    (2, 5, 16)
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.attention_positions = config.attention_positions(bidirectional=True)
+        self.final_norm = _final_norm(config)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        for layer in self.layers:
+            x = layer(x, mask, False, self.attention_positions)
+        return self.final_norm(x)
+
+
+class Decoder(nn.Module):
+    """A stack of causal decoder layers on vectors (B, T, C), each looking at memory (B, S, C) or at `remember(memory)`.
+
+    >>> from tinygrad_tf import zeros
+    >>> config = TransformerConfig(d_model=16, num_heads=4, d_ff=32, decoder_layers=2)
+    >>> tuple(Decoder(config)(zeros(2, 3, 16), zeros(2, 5, 16)).shape)
+    (2, 3, 16)
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.attention_positions = config.attention_positions(bidirectional=False)
+        self.final_norm = _final_norm(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | Sequence[Remembered],
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        cache: Sequence[KeyValueCache] | None = None,
+    ) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            seen = memory if isinstance(memory, Tensor) else memory[i]
+            own = None if cache is None else cache[i]
+            x = layer(x, seen, mask, memory_mask, True, self.attention_positions, own)
+        return self.final_norm(x)
+
+    def remember(self, memory: Tensor) -> list[Remembered]:
+        """Each layer's keys and values of the memory: to be projected once when the decoder is run token by token."""
+        return [layer.cross_attention.remember(memory) for layer in self.layers]
+
+
+def _final_norm(config: TransformerConfig) -> nn.Module:
+    """Pre-norm leaves the sum of all branches unnormalised at the end; post-norm does not."""
+    return nn.make_norm(config.norm if config.norm_first else "none", config.d_model, config.bias)
+
+
+class Transformer(nn.Module):
+    """Source ids (B, S) and target ids (B, T) to logits (B, T, V) over the token that follows each target position.
+
+    Matrices start by Xavier's rule, embeddings normal with standard deviation 1 / sqrt(C), biases at zero.
+
+    >>> from tinygrad_tf import tensor
+    >>> sizes = dict(d_model=16, num_heads=4, d_ff=32, encoder_layers=1, decoder_layers=1)
+    >>> model = Transformer(TransformerConfig(vocab_size=9, **sizes, pad=0))
+    >>> tuple(model(tensor([[5, 6, 7, 0]]), tensor([[1, 7, 6]])).shape)
+    (1, 3, 9)
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        C, separate = config.d_model, config.target_vocab_size is not None
+        V = config.target_vocab_size or config.vocab_size
+        self.source_embedding = nn.Embedding(config.vocab_size, C)
+        self.target_embedding = nn.Embedding(V, C) if separate else self.source_embedding
+        self.position_embedding = added_positions(config.positions, config.max_len, C)
+        self.dropout = nn.Dropout(config.dropout)
+        self.encoder, self.decoder = Encoder(config), Decoder(config)
+        self.lm_head = nn.Linear(C, V, bias=False)
+        self.apply(self._initialise)
+        if config.tied:
+            self.lm_head.weight = self.target_embedding.weight
+
+    @staticmethod
+    def _initialise(module: nn.Module) -> None:
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence that there are positions for; None where there is no such limit."""
+        return self.position_embedding.max_len
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are trained; shared ones count once."""
+        return sum(p.numel() for p in self.parameters())
+
+    def forward(
+        self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, target_mask: Tensor | None = None
+    ) -> Tensor:
+        """The target is the decoder's input: the wanted sequence, shifted right behind a start token.
+
+        Masks are True at real tokens, (B, 1, 1, S) and (B, 1, 1, T). Padding of the source is found by config.pad;
+        that behind the target is hidden by causality, and only one before it needs target_mask.
+        """
+        if source.ndim != 2 or target.ndim != 2 or source.shape[0] != target.shape[0]:
+            shapes = f"{tuple(source.shape)} and {tuple(target.shape)}"
+            raise ValueError(f"Transformer: source must be (B, S) and target (B, T), got {shapes}")
+        source_mask = self.source_mask(source) if source_mask is None else source_mask
+        return self.decode(target, self.encode(source, source_mask), source_mask, target_mask)
+
+    def source_mask(self, source: Tensor) -> Tensor | None:
+        """True at the source's real tokens, (B, 1, 1, S); None when config.pad is."""
+        return None if self.config.pad is None else nn.padding_mask(source, self.config.pad)
+
+    def encode(self, source: Tensor, source_mask: Tensor | None = None) -> Tensor:
+        """Source ids (B, S) to memory (B, S, C)."""
+        source_mask = self.source_mask(source) if source_mask is None else source_mask
+        return self.encoder(self._embed(self.source_embedding, source), source_mask)
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Tensor | Sequence[Remembered],
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
+        positions: Tensor | None = None,
+        cache: Sequence[KeyValueCache] | None = None,
+    ) -> Tensor:
+        """Target ids (B, T) and memory (B, S, C), or `decoder.remember(memory)`, to logits (B, T, V).
+
+        With a cache, one a layer, `target` holds only the tokens behind those that it knows. positions (B, T): where
+        each token stands, for tables, when padding stands before it.
+        """
+        if cache is not None and len(cache) != len(self.decoder.layers):
+            raise ValueError(
+                f"Transformer: cache must hold one for each of {len(self.decoder.layers)} layers, got {len(cache)}"
+            )
+        start = cache[0].offset if cache else 0
+        x = self._embed(self.target_embedding, target, start, positions)
+        return self.lm_head(self.decoder(x, memory, target_mask, source_mask, cache))
+
+    def _embed(self, table: nn.Embedding, ids: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
+        """Embedding times sqrt(C), plus positions, then dropout (sections 3.4, 3.5 and 5.4)."""
+        x = table(ids)
+        if self.config.scale_embeddings:
+            x = x * math.sqrt(self.config.d_model)
+        return self.dropout(self.position_embedding(x, start, positions))
+
+    def loss(self, source: Tensor, target: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
+        """The mean cross-entropy of `targets` (B, T), the tokens that follow those of `target`; padding is left out."""
+        logits = self(source, target)
+        ignored = -100 if self.config.pad is None else self.config.pad
+        return F.cross_entropy(
+            logits.reshape(-1, logits.shape[-1]),
+            targets.reshape(-1),
+            ignore_index=ignored,
+            label_smoothing=label_smoothing,
+        )
