@@ -77,6 +77,7 @@ from tinygrad_tf.nn.position import (
     rotation,
     sinusoidal_table,
 )
+from tinygrad_tf.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from tinygrad_tf.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -90,6 +91,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdditiveAttention",
     "AlibiPositions",
@@ -108,6 +112,7 @@ __all__ = [
     "Embedding",
     "FeedForward",
     "Flatten",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -119,6 +124,7 @@ __all__ = [
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "LearnedPositions",
@@ -143,6 +149,7 @@ __all__ = [
     "ParameterDict",
     "ParameterList",
     "RMSNorm",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "RelativePositions",

@@ -1,0 +1,322 @@
+"""Recurrent layers, which the Transformer replaced: RNN, LSTM and GRU, with PyTorch's names, shapes and results.
+
+    RNN    h' = tanh(W x + b + U h + c)                                        Elman, 1990
+    LSTM   c' = f c + i g, h' = o tanh(c')                                     Hochreiter and Schmidhuber, 1997
+    GRU    h' = (1 - z) n + z h, n = tanh(W x + b + r (U h + c))               Cho et al., 2014
+
+T steps follow one another, so that neither their work nor their gradients can be done side by side. Shapes: N batch,
+T time, I input_size, H hidden_size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tinygrad_tf.creation import empty, zeros
+from tinygrad_tf.functions import cat, stack
+from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn import init
+from tinygrad_tf.nn.module import Module
+from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.tensor import Tensor
+
+State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
+
+
+# --- one step ---------------------------------------------------------------------------------------------------------
+
+
+def _rnn_step(x: Tensor, h: Tensor, state: State, activation: Callable[[Tensor], Tensor]) -> State:
+    return (activation(x + h),)
+
+
+def _lstm_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Gates in PyTorch's order: input, forget, cell, output."""
+    i, f, g, o = (x + h).chunk(4, -1)
+    c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
+def _gru_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Gates in PyTorch's order: reset, update, new. The reset gate acts on U h + c, as in cuDNN."""
+    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
+    z = (xz + hz).sigmoid()
+    n = (xn + (xr + hr).sigmoid() * hn).tanh()
+    return (n + z * (state[0] - n),)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": F.tanh, "relu": F.relu}
+
+
+def _check_nonlinearity(nonlinearity: str) -> None:
+    if nonlinearity not in ACTIVATIONS:
+        raise ValueError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}; got {nonlinearity!r}")
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+
+class _Recurrent(Module):
+    """What the three layers share: parameters, directions, the stack of layers, and the walk through time."""
+
+    gates = 1
+    states = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ):
+        super().__init__()
+        for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
+            if size < 1:
+                raise ValueError(f"{self._get_name()}: {name} must be at least 1, got {size}")
+        if not 0.0 <= dropout <= 1.0:
+            raise ValueError(f"{self._get_name()}: dropout must be in [0, 1], got {dropout}")
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
+        for layer in range(num_layers):
+            size = input_size if layer == 0 else hidden_size * self.directions
+            for suffix in self._suffixes(layer):
+                self._add_parameters(suffix, size)
+        self.reset_parameters()
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: self.directions]
+
+    def _add_parameters(self, suffix: str, size: int) -> None:
+        rows = self.gates * self.hidden_size
+        setattr(self, f"weight_ih{suffix}", Parameter(empty(rows, size)))
+        setattr(self, f"weight_hh{suffix}", Parameter(empty(rows, self.hidden_size)))
+        if self.bias:
+            setattr(self, f"bias_ih{suffix}", Parameter(empty(rows)))
+            setattr(self, f"bias_hh{suffix}", Parameter(empty(rows)))
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """PyTorch's rearrangement for graphics processors; there is nothing to rearrange here."""
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        """The next state, from W x + b, U h + c (both (N, gates H)) and the state before."""
+        raise NotImplementedError
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        """input (T, N, I), (N, T, I) with batch_first, or (T, I): outputs of all steps, and the last state.
+
+        The state is h (layers x directions, N, H), and (h, c) for the LSTM; it starts at zero unless given as hx.
+        """
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            wanted = f"{'(N, T, I)' if self.batch_first else '(T, N, I)'} or (T, I) with I = {self.input_size}"
+            raise RuntimeError(f"{self._get_name()}: input must be {wanted}, got {tuple(input.shape)}")
+        batched = input.ndim == 3
+        x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
+        if not x.shape[0]:
+            raise RuntimeError(f"{self._get_name()}: input must have at least one time step, got {tuple(input.shape)}")
+        starts = self._starts(hx, x, batched)
+        finals: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = F.dropout(x, self.dropout, self.training)
+            outs = []
+            for suffix in self._suffixes(layer):
+                out, final = self._run(x, tuple(s[len(finals)] for s in starts), suffix)
+                outs.append(out)
+                finals.append(final)
+            x = outs[0] if len(outs) == 1 else cat(outs, -1)
+        state = [stack([f[i] for f in finals]) for i in range(self.states)]
+        if not batched:
+            x, state = x.squeeze(1), [s.squeeze(1) for s in state]
+        elif self.batch_first:
+            x = x.transpose(0, 1)
+        return x, state[0] if self.states == 1 else tuple(state)
+
+    def _run(self, x: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
+        """One layer in one direction: x (T, N, ...) to (T, N, H) and the last state."""
+        backwards = suffix.endswith("_reverse")
+        weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}", None)
+        projected = F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}", None))
+        steps = list(projected.unbind(0))
+        outs = []
+        for step in reversed(steps) if backwards else steps:
+            state = self.step(step, F.linear(state[0], weight, bias), state)
+            outs.append(state[0])
+        return stack(outs[::-1] if backwards else outs), state
+
+    def _starts(self, hx: Any, x: Tensor, batched: bool) -> State:
+        """The first state of all layers, (layers x directions, N, H) each, checked."""
+        shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
+        if hx is None:
+            return (zeros(*shape, dtype=x.dtype),) * self.states
+        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        if len(given) != self.states:
+            wanted = "a tensor" if self.states == 1 else "(h, c)"
+            raise RuntimeError(f"{self._get_name()}: the first state must be {wanted}, got {len(given)} tensors")
+        given = given if batched else tuple(s.unsqueeze(1) for s in given)
+        for s in given:
+            if tuple(s.shape) != shape:
+                raise RuntimeError(
+                    f"{self._get_name()}: the first state must be (layers x directions, N, H) = {shape}, "
+                    f"got {tuple(s.shape)}"
+                )
+        return given
+
+    def extra_repr(self) -> str:
+        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        more = [f"{n}={getattr(self, n)}" for n, value in usual.items() if getattr(self, n) != value]
+        return ", ".join([str(self.input_size), str(self.hidden_size), *more])
+
+
+class RNN(_Recurrent):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman, 1990), or with ReLU; weights are PyTorch's weight_ih_l0, ...
+
+    >>> from tinygrad_tf import nn, zeros
+    >>> out, h = nn.RNN(input_size=3, hidden_size=4, batch_first=True)(zeros(2, 5, 3))
+    >>> tuple(out.shape), tuple(h.shape)
+    ((2, 5, 4), (1, 2, 4))
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+    ):
+        _check_nonlinearity(nonlinearity)
+        self.nonlinearity = nonlinearity
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _rnn_step(x, h, state, ACTIVATIONS[self.nonlinearity])
+
+
+class LSTM(_Recurrent):
+    """c' = f c + i g and h' = o tanh(c') with gates i, f, g, o, whose rows stand in this order in the weights
+    (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000).
+
+    >>> from tinygrad_tf import nn, zeros
+    >>> out, (h, c) = nn.LSTM(input_size=3, hidden_size=4, num_layers=2)(zeros(5, 2, 3))
+    >>> tuple(out.shape), tuple(c.shape)
+    ((5, 2, 4), (2, 2, 4))
+    """
+
+    gates = 4
+    states = 2
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _lstm_step(x, h, state)
+
+
+class GRU(_Recurrent):
+    """h' = (1 - z) n + z h with gates r, z, n, whose rows stand in this order in the weights (Cho et al., 2014).
+
+    >>> from tinygrad_tf import nn, zeros
+    >>> out, h = nn.GRU(input_size=3, hidden_size=4, bidirectional=True)(zeros(5, 2, 3))
+    >>> tuple(out.shape), tuple(h.shape)
+    ((5, 2, 8), (2, 2, 4))
+    """
+
+    gates = 3
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _gru_step(x, h, state)
+
+
+# --- cells: one step, for decoders that feed on their own output ------------------------------------------------------
+
+
+class _Cell(Module):
+    """One step of one layer, with PyTorch's weight_ih, weight_hh, bias_ih and bias_hh."""
+
+    gates = 1
+    states = 1
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
+        super().__init__()
+        self.input_size, self.hidden_size = input_size, hidden_size
+        rows = self.gates * hidden_size
+        self.weight_ih = Parameter(empty(rows, input_size))
+        self.weight_hh = Parameter(empty(rows, hidden_size))
+        self.bias_ih = Parameter(empty(rows)) if bias else None
+        self.bias_hh = Parameter(empty(rows)) if bias else None
+        bound = 1.0 / math.sqrt(hidden_size)
+        for parameter in self.parameters():
+            init.uniform_(parameter, -bound, bound)
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        raise NotImplementedError
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        """input (N, I) or (I,) and the state before, h (N, H) or (h, c), to the state behind."""
+        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{self._get_name()}: input must be (N, I) or (I,) with I = {self.input_size}, got {tuple(input.shape)}"
+            )
+        shape = (*input.shape[:-1], self.hidden_size)
+        if hx is None:
+            hx = (zeros(*shape, dtype=input.dtype),) * self.states
+        state = (hx,) if isinstance(hx, Tensor) else tuple(hx)
+        if len(state) != self.states or any(tuple(s.shape) != shape for s in state):
+            shapes = ", ".join(str(tuple(s.shape)) for s in state)
+            raise RuntimeError(f"{self._get_name()}: the state must be {self.states} of shape {shape}, got {shapes}")
+        x = F.linear(input, self.weight_ih, self.bias_ih)
+        state = self.step(x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
+        return state[0] if self.states == 1 else state
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}, bias={self.bias_ih is not None}"
+
+
+class RNNCell(_Cell):
+    """One step of an RNN: input (N, I) and h (N, H) to h (N, H)."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"):
+        _check_nonlinearity(nonlinearity)
+        self.nonlinearity = nonlinearity
+        super().__init__(input_size, hidden_size, bias)
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _rnn_step(x, h, state, ACTIVATIONS[self.nonlinearity])
+
+
+class LSTMCell(_Cell):
+    """One step of an LSTM: input (N, I) and (h, c) to (h, c)."""
+
+    gates = 4
+    states = 2
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _lstm_step(x, h, state)
+
+
+class GRUCell(_Cell):
+    """One step of a GRU: input (N, I) and h (N, H) to h (N, H).
+
+    >>> from tinygrad_tf import nn, zeros
+    >>> tuple(nn.GRUCell(3, 4)(zeros(2, 3)).shape)
+    (2, 4)
+    """
+
+    gates = 3
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return _gru_step(x, h, state)
