@@ -134,6 +134,20 @@ def test_a_plan_is_never_used_for_other_arrays():
         adamw.adamw_step(params, grads, m[::-1], v, plan=plan, **options)
 
 
+def test_read_only_arrays_and_repeated_parameters_are_refused():
+    p, g, m, v = (np.ones(3, np.float32) for _ in range(4))
+    g.flags.writeable = False  # reading a gradient is fine
+    adamw.adamw_step([p], [g], [m], [v], weight_decay=0.0, step=1, **SETTINGS)
+    assert adamw.global_norm([g]) == pytest.approx(math.sqrt(3))
+    with pytest.raises(ValueError, match="read-only"):
+        adamw.scale_([g], 2.0)
+    with pytest.raises(ValueError, match="read-only"):
+        adamw.adamw_step([g], [p], [m], [v], weight_decay=0.0, step=1, **SETTINGS)
+    assert (g == 1).all()
+    with pytest.raises(ValueError, match="twice"):
+        adamw.adamw_step([p, p], [g, g], [m, m], [v, v], weight_decay=0.0, step=1, **SETTINGS)
+
+
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(0, 40_000), max_size=8), dtype=st.sampled_from([np.float32, np.float64]))
 def test_every_element_is_updated_once(sizes, dtype):

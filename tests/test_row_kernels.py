@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import llvmlite.binding
 import ml_dtypes
 import numpy as np
 import pytest
@@ -289,6 +290,41 @@ def test_elementwise_extremes(dtype):
         slope = gelu.gelu_backward(np.ones_like(x), x, approximate)
         np.testing.assert_array_equal(slope[[0, 3, 4, 5, 6, 7]], np.array([np.nan, 1, 0, 1, 0, 0.5], dtype))
     np.testing.assert_array_equal(elementwise.silu(x)[[0, 1, 3, 4, 7]], np.array([np.nan, np.inf, big, 0, 0], dtype))
+
+
+def test_tail_of_gelu_in_float64():
+    if not llvmlite.binding.get_host_cpu_features().get("fma", True):
+        pytest.skip("no fused multiply-add: the tail is as good as a rounded x * x allows")
+    exact = {
+        -1.7: -0.07576128668952317225,
+        -5.3: -3.0687710411812347787e-7,
+        -10.1: -2.7897305664821618591e-23,
+        -17.3: -4.068863913739972075e-66,
+        -26.2: -3.4811889655622365868e-150,
+        -33.3: -6.4285833347397065719e-242,
+    }  # worked out to 30 digits; with x * x rounded, the last would be wrong by 1e-13
+    np.testing.assert_allclose(gelu.gelu(np.array(list(exact))), list(exact.values()), rtol=3e-15)
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    x, short = np.ones((3, 4)), np.ones((2, 4))
+    target, ones = np.zeros(3, np.int64), np.ones(3)
+    for name, call in [
+        ("g", lambda: softmax.softmax_backward(short, x)),
+        ("g", lambda: softmax.log_softmax_backward(short, x)),
+        ("g", lambda: gelu.gelu_backward(short, x)),
+        ("g", lambda: layer_norm.layer_norm_backward(short, x, None, ones, ones)),
+        ("g", lambda: layer_norm.rms_norm_backward(short, x, None, ones)),
+        ("weight", lambda: layer_norm.layer_norm(x, ones, None, EPS)),
+        ("bias", lambda: layer_norm.layer_norm(x, None, ones, EPS)),
+        ("weight", lambda: layer_norm.rms_norm(x, ones, EPS)),
+        ("target", lambda: cross_entropy.cross_entropy(x, target[:2])),
+        ("weight", lambda: cross_entropy.cross_entropy(x, target, ones)),
+        ("scale", lambda: cross_entropy.cross_entropy_backward(ones[:2], x, ones, target)),
+        ("logsumexp", lambda: cross_entropy.cross_entropy_backward(ones, x, ones[:2], target)),
+    ]:
+        with pytest.raises(ValueError, match=rf"^{name} must have shape \(.*\), got \(.*\)$"):
+            call()
 
 
 def test_unknown_form_of_gelu():

@@ -54,7 +54,8 @@ def _cut(sizes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np
 
 def is_plain(array: np.ndarray) -> bool:
     """Whether kernels may take the array by its address."""
-    return array.dtype in NATIVE and array.flags.c_contiguous and array.flags.aligned
+    flags = array.flags
+    return array.dtype in NATIVE and flags.c_contiguous and flags.aligned and flags.writeable
 
 
 def array_at(address: int, count: int, like: np.ndarray) -> Any:

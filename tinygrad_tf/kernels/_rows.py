@@ -23,6 +23,12 @@ def rows_of(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x).reshape(x.size // cols if cols else 0, cols)
 
 
+def require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    """Kernels do not check bounds: an array that is too small would be read beyond its end."""
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+
+
 def blocks(rows: int, cols: int, grain: int = GRAIN) -> tuple[int, int]:
     """(count, step): blocks of `step` rows, of nearly equal size; one block if the work is small."""
     count = rows * cols // grain

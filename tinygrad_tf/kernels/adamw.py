@@ -40,6 +40,8 @@ class Plan:
 
     def __init__(self, params: Sequence[Array], exp_avgs: Sequence[Array], exp_avg_sqs: Sequence[Array]) -> None:
         self.arrays = [*params, *exp_avgs, *exp_avg_sqs]  # kept, so that their addresses stay theirs
+        if len({id(p) for p in params}) < len(params):
+            raise ValueError("a parameter is given twice: it would be changed twice in each step")
         self.groups: dict[Any, list[int]] = {}
         self.others: list[int] = []
         for i, (p, m, v) in enumerate(zip(params, exp_avgs, exp_avg_sqs, strict=True)):

@@ -26,7 +26,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._math import exp_negative, log, minus
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, require_shape
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
@@ -45,7 +45,7 @@ def cross_entropy(
         arguments = logits, target, weight, ignore_index, label_smoothing
         losses, logsumexp = elsewhere(cross_entropy, cross_entropy_reference, logits.dtype, *arguments)
         return losses, logsumexp.astype(np.float64)
-    target = checked_target(target, logits.shape[1], ignore_index)
+    target = checked_target(target, logits.shape, ignore_index)
     logits = np.ascontiguousarray(logits)
     losses, logsumexp = np.zeros(len(logits), logits.dtype), np.zeros(len(logits))
     if logits.size:
@@ -61,7 +61,7 @@ def cross_entropy_reference(
 ) -> tuple[Array, Array]:
     V = logits.shape[1]
     counts = target != ignore_index
-    safe = np.where(counts, checked_target(target, V, ignore_index), 0)
+    safe = np.where(counts, checked_target(target, logits.shape, ignore_index), 0)
     top = logits.max(1, keepdims=True)
     log_total = np.log(np.exp(logits - top).sum(1, keepdims=True))
     log_p = (logits - top) - log_total
@@ -122,8 +122,10 @@ def cross_entropy_backward(
     if logits.dtype not in NATIVE:
         arguments = scale, logits, logsumexp, target, weight, ignore_index, label_smoothing
         return elsewhere(cross_entropy_backward, cross_entropy_backward_reference, logits.dtype, *arguments)
-    target = checked_target(target, logits.shape[1], ignore_index)
+    target = checked_target(target, logits.shape, ignore_index)
     logits = np.ascontiguousarray(logits)
+    require_shape("scale", scale, target.shape)
+    require_shape("logsumexp", logsumexp, target.shape)
     scale = np.ascontiguousarray(scale, logits.dtype)
     logsumexp = np.ascontiguousarray(logsumexp, np.float64)
     dlogits = np.empty_like(logits)
@@ -149,7 +151,7 @@ def cross_entropy_backward_reference(
 ) -> Array:
     N, V = logits.shape
     counts = target != ignore_index
-    safe = np.where(counts, checked_target(target, V, ignore_index), 0)
+    safe = np.where(counts, checked_target(target, logits.shape, ignore_index), 0)
     weight = np.ones(V, logits.dtype) if weight is None else weight.astype(logits.dtype, copy=False)
     hit = (1 - label_smoothing) * weight[safe]
     spread = label_smoothing / V * weight
@@ -187,11 +189,16 @@ def cross_entropy_backward_rows(
 
 def class_weights(logits: Array, weight: Array | None) -> Array:
     V = logits.shape[1]
-    return np.ones(V, logits.dtype) if weight is None else np.ascontiguousarray(weight, logits.dtype)
+    if weight is None:
+        return np.ones(V, logits.dtype)
+    require_shape("weight", weight, (V,))
+    return np.ascontiguousarray(weight, logits.dtype)
 
 
-def checked_target(target: Array, V: int, ignore_index: int) -> Array:
-    """The targets as int64, every one a class or ignored."""
+def checked_target(target: Array, shape: tuple[int, ...], ignore_index: int) -> Array:
+    """The targets of logits of this shape as int64, every one a class or ignored."""
+    N, V = shape
+    require_shape("target", target, (N,))
     target = np.ascontiguousarray(target, np.int64)
     bad = first_bad_target(target, V, ignore_index)
     if bad >= 0:

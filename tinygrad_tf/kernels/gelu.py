@@ -29,7 +29,7 @@ import numpy as np
 from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import normal_tail, sigmoid, sigmoids
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, require_shape
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 SCALE, CUBIC = math.sqrt(8 / math.pi), 0.044715
@@ -95,6 +95,7 @@ def gelu_backward(g: np.ndarray, x: np.ndarray, approximate: str = "none") -> np
     check_form(approximate)
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         return elsewhere(gelu_backward, gelu_backward_reference, np.result_type(g, x), g, x, approximate)
+    require_shape("g", g, x.shape)
     dx = np.empty(x.shape, x.dtype)
     count, step = blocks(x.size, 1)
     run = gelu_exact_backward if approximate == "none" else gelu_tanh_backward

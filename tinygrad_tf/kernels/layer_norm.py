@@ -31,7 +31,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import minus
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, rows_of
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, require_shape, rows_of
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
@@ -110,6 +110,7 @@ def layer_norm_backward(
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         dtype = np.result_type(g, x)
         return elsewhere(layer_norm_backward, layer_norm_backward_reference, dtype, g, x, weight, mean, rstd, *needs)
+    require_shape("g", g, x.shape)
     rows = rows_of(x)
     count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
     dx, sums = np.empty(x.shape, x.dtype), np.zeros((2, count, rows.shape[1]), x.dtype)
@@ -177,9 +178,12 @@ def total_of(sums: Array) -> Array:
 def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
     """weight and bias as the kernels want them, 1 and 0 where there are none."""
     cols, dtype = rows.shape[1], rows.dtype
+    for name, array in (("weight", weight), ("bias", bias)):
+        if array is not None:
+            require_shape(name, array, (cols,))
     return (
-        np.ones(cols, dtype) if weight is None else np.ascontiguousarray(weight, dtype).reshape(-1),
-        np.zeros(cols, dtype) if bias is None else np.ascontiguousarray(bias, dtype).reshape(-1),
+        np.ones(cols, dtype) if weight is None else np.ascontiguousarray(weight, dtype),
+        np.zeros(cols, dtype) if bias is None else np.ascontiguousarray(bias, dtype),
     )
 
 
@@ -227,6 +231,7 @@ def rms_norm_backward(
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         dtype = np.result_type(g, x)
         return elsewhere(rms_norm_backward, rms_norm_backward_reference, dtype, g, x, weight, rrms, need_x, need_weight)
+    require_shape("g", g, x.shape)
     rows = rows_of(x)
     count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
     dx, sums = np.empty(x.shape, x.dtype), np.zeros((count, rows.shape[1]), x.dtype)

@@ -29,7 +29,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log, minus
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, rows_of
+from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, require_shape, rows_of
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 
@@ -75,6 +75,7 @@ def softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The gradient for x from the one for y = softmax(x)."""
     if y.dtype not in NATIVE or g.dtype != y.dtype:
         return elsewhere(softmax_backward, softmax_backward_reference, np.result_type(g, y), g, y)
+    require_shape("g", g, y.shape)
     dx = np.empty(y.shape, y.dtype)
     if y.size:
         rows = rows_of(y)
@@ -146,6 +147,7 @@ def log_softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The gradient for x from the one for y = log_softmax(x)."""
     if y.dtype not in NATIVE or g.dtype != y.dtype:
         return elsewhere(log_softmax_backward, log_softmax_backward_reference, np.result_type(g, y), g, y)
+    require_shape("g", g, y.shape)
     dx = np.empty(y.shape, y.dtype)
     if y.size:
         rows = rows_of(y)
