@@ -12,7 +12,6 @@ from tinygrad_tf import random
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
-from tinygrad_tf.functions import cat as cat
 from tinygrad_tf.ops._types import default_float, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Tensor

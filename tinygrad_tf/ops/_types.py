@@ -12,8 +12,6 @@ _defaults: dict[type, np.dtype] = {
     float: np.dtype(np.float32),
 }
 
-DEFAULT_FLOAT = np.dtype(np.float32)
-
 
 def default_float() -> np.dtype:
     """The dtype of tensors made of Python floats: float32, unless `set_default_dtype` chose another."""

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import fused
-from tinygrad_tf.ops.elementwise import abs_, erf, exp, log1p, relu, sigmoid, tanh
+from tinygrad_tf.engine import fused, primitive
+from tinygrad_tf.ops._types import float_input
+from tinygrad_tf.ops.elementwise import erf, sigmoid, tanh
 
 
 def gelu_reference(x: Any, *, approximate: str) -> Any:
@@ -40,9 +41,10 @@ def silu(x: Any) -> Any:
     return x * sigmoid(x)
 
 
-def softplus(x: Any) -> Any:
-    """log(1 + exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|))."""
-    return relu(x) + log1p(exp(-abs_(x)))
+@primitive(prepare=float_input, x=lambda g, x: g * sigmoid(x))
+def softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + exp(x)) without overflow."""
+    return np.logaddexp(0, x).astype(x.dtype, copy=False)
 
 
 def logsigmoid(x: Any) -> Any:
