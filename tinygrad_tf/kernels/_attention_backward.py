@@ -12,11 +12,13 @@ panel of queries reads and adds to them. Then for each panel and each block of i
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from tinygrad_tf.kernels import _attention_panel as panel
 from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _attention_scores as shared
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._part import part
 
 weight_gradients = panel.weight_gradients
 pack_columns, row_dots, scale_rows = rows_and_panels.pack_columns, rows_and_panels.row_dots, rows_and_panels.scale_rows
@@ -33,7 +35,7 @@ def attention_gradients(
     dquery, dkey, dvalue,
 ):  # fmt: skip
     """`each` units; units are counted along the parts of the keys, then Hk, then B."""
-    B, H, group, Tq, Tk, D, Dv = shape
+    _, H, group, _, Tk, D, Dv = shape
     heads, part_keys = H // group, (Tk + parts - 1) // parts
     wide, wide_v = round_up(D, lanes(dquery)), round_up(Dv, lanes(dquery))
     width, chunk = PANEL * lanes(dquery), min(CHUNK, part_keys)
@@ -45,24 +47,24 @@ def attention_gradients(
         careful, spoilt = False, True
         while spoilt:  # see the forward blocks
             spoilt = False
-            for h in range(key_head * group, (key_head + 1) * group):
-                dq0 = ((part * B + b) * Tq * H + h) * D
-                scale_rows(Tq, D, dquery, dq0, H * D, dquery, dq0, H * D, scale * 0)
             for j0 in range(begin, end, CHUNK):
                 spoilt |= chunk_gradients(
                     scratch, s0, shape, g, query, key, value, mask, out, logsumexp, slopes, is_causal, window, scale,
-                    dquery, dkey, dvalue, b, key_head, part, j0, min(CHUNK, end - j0), careful,
+                    dquery, dkey, dvalue, b, key_head, part, j0, min(CHUNK, end - j0), j0 == begin, careful,
                 )  # fmt: skip
             spoilt = spoilt and not careful
             careful = True
 
 
-@kernel
+@part(types.boolean)
 def chunk_gradients(
     scratch, s0, shape, g, query, key, value, mask, out, logsumexp, slopes, is_causal, window, scale,
-    dquery, dkey, dvalue, b, key_head, part, begin, n, careful,
+    dquery, dkey, dvalue, b, key_head, part, begin, n, fresh, careful,
 ):  # fmt: skip
-    """Keys begin ... begin + n - 1 of one head, and all queries; whether a NaN has come out."""
+    """Keys begin ... begin + n - 1 of one head, and all queries; whether a NaN has come out.
+
+    `fresh`: these are the first keys, so dquery holds nothing yet.
+    """
     B, H, group, Tq, Tk, D, Dv = shape
     width, heads, one = PANEL * lanes(dquery), H // group, dquery.dtype.type(1)
     wide, wide_v = round_up(D, lanes(dquery)), round_up(Dv, lanes(dquery))
@@ -82,29 +84,30 @@ def chunk_gradients(
             rows = min(width, Tq - i0)
             first, last = key_range(i0, rows, begin + n, is_causal, window)
             first = max(first, begin)
+            dq0 = (((part * B + b) * Tq + i0) * H + h) * D
             if first < last:
-                dq0 = (((part * B + b) * Tq + i0) * H + h) * D
                 panel_gradients(
                     scratch, s0, operand(g, b, h, i0, dquery), operand(query, b, h, i0, dquery), keys, values,
                     operand(out, b, h, i0, dquery), logsumexp, (b * H + h) * Tq + i0, D, Dv, i0, rows, begin,
                     first - begin, last - begin, of_head(mask, b, h), is_causal, window, slope, scale,
-                    (dquery, dq0, H * D), dkeys, dvalues, careful,
+                    (dquery, dq0, H * D), dkeys, dvalues, fresh, careful,
                 )  # fmt: skip
                 spoilt |= scale_rows(rows, D, dquery, dq0, H * D, dquery, dq0, H * D, one)
+            elif fresh:
+                scale_rows(rows, D, dquery, dq0, H * D, dquery, dq0, H * D, 0 * one)
     row = (b * Tk + begin) * heads + key_head
     spoilt |= scale_rows(n, D, scratch, dkeys[1], wide, dkey, row * D, heads * D, one)
     spoilt |= scale_rows(n, Dv, scratch, dvalues[1], wide_v, dvalue, row * Dv, heads * Dv, one)
     return spoilt
 
 
-@kernel
+@part()
 def panel_gradients(
     S, s0, g, query, key, value, out, logsumexp, l0, D, Dv, i0, rows, begin, first, last,
-    mask, is_causal, window, slope, scale, dquery, dkey, dvalue, careful,
+    mask, is_causal, window, slope, scale, dquery, dkey, dvalue, fresh, careful,
 ):  # fmt: skip
     """One panel of queries and keys begin + first ... begin + last - 1: adds to dquery, dkey and dvalue."""
     width = PANEL * lanes(S)
-    one, never, far = width // width, rows < 0, UNLIMITED + rows
     (_, k0, k_row), (_, v0, v_row), (_, dk0, _), (_, dv0, _) = key, value, dkey, dvalue
     (G, g0, g_row), (Q, q0, q_row), (O, o0, o_row), (dQ, dq0, dq_row) = g, query, out, dquery
     gradients = s0 + KEYS * width
@@ -128,9 +131,29 @@ def panel_gradients(
         n = min(KEYS, last - j0)
         k, v, dk, dv = k0 + j0 * k_row, v0 + j0 * v_row, dk0 + j0 * k_row, dv0 + j0 * v_row
         scores(S, s0, packed, (S, k, k_row), D, i0, rows, begin + j0, n, mask, is_causal, window, slope)
-        product(n, width, Dv, S, v, v_row, one, S, packed_g, width, S, gradients, width, never, never, -far, far)
+        product(
+            n, width, Dv, S, v, v_row, 1, S, packed_g, width, S, gradients, width, False, False, -UNLIMITED, UNLIMITED
+        )
         weight_gradients(n, S, s0, gradients, S, shift, delta, scale)
-        low, high = (begin + j0 - i0 if is_causal else -far), begin + j0 - i0 + window - 1
-        product(n, Dv, rows, S, s0, width, one, S, rows_of_g, v_row, S, dv, v_row, not never, careful, low, high)
-        product(n, D, rows, S, gradients, width, one, S, rows_of_q, k_row, S, dk, k_row, not never, careful, low, high)
-        product(rows, D, n, S, gradients, one, width, S, k, k_row, dQ, dq0, dq_row, not never, careful, -high, -low)
+        low, high = (begin + j0 - i0 if is_causal else -UNLIMITED), begin + j0 - i0 + window - 1
+        product(n, Dv, rows, S, s0, width, 1, S, rows_of_g, v_row, S, dv, v_row, True, careful, low, high)
+        product(n, D, rows, S, gradients, width, 1, S, rows_of_q, k_row, S, dk, k_row, True, careful, low, high)
+        product(
+            rows,
+            D,
+            n,
+            S,
+            gradients,
+            1,
+            width,
+            S,
+            k,
+            k_row,
+            dQ,
+            dq0,
+            dq_row,
+            not fresh or j0 > first,
+            careful,
+            -high,
+            -low,
+        )

@@ -16,8 +16,9 @@ from tinygrad_tf.kernels import _attention_panel as panel
 from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _attention_scores as shared
 from tinygrad_tf.kernels import _vector as vector
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._rows import largest
 from tinygrad_tf.kernels._scalar import select
 
@@ -74,13 +75,12 @@ def attend_panels(
             careful = True
 
 
-@kernel
+@part()
 def attend(S, s0, packed, top, target, key, value, D, Dv, i0, rows, Tk, mask, is_causal, window, slope, careful):
     """One panel. The target, the sum of weighted values, is a panel as well: target[d, q]."""
     width = PANEL * lanes(S)
     sums, factors = top + width, top + 2 * width
     (K, k0, k_row), (V, v0, v_row) = key, value
-    one, far = width // width, UNLIMITED + rows
     for q in range(width):
         S[top + q] = np.finfo(S.dtype).min  # and not -inf, which cannot be subtracted from itself
         S[sums + q] = 0
@@ -99,9 +99,11 @@ def attend(S, s0, packed, top, target, key, value, D, Dv, i0, rows, Tk, mask, is
         exp_and_sum(n, S, s0, S, top, S, sums)
         v = v0 + j0 * v_row
         if careful:
-            careful_product(rows, Dv, n, S, s0, one, width, V, v, v_row, S, target, one, width, j0 > first)
+            careful_product(rows, Dv, n, S, s0, 1, width, V, v, v_row, S, target, 1, width, j0 > first)
         else:
-            product(Dv, width, n, V, v, one, v_row, S, s0, width, S, target, width, j0 > first, careful, -far, far)
+            product(
+                Dv, width, n, V, v, 1, v_row, S, s0, width, S, target, width, j0 > first, False, -UNLIMITED, UNLIMITED
+            )
 
 
 @parallel
@@ -145,7 +147,7 @@ def attend_rows(
             careful = True
 
 
-@kernel
+@part()
 def attend_row(S, s0, packed, state, target, key, value, D, Dv, i, first, n, mask, slope, careful):
     """One query, and the keys first ... first + n - 1."""
     (K, k0, k_row), (V, v0, v_row) = key, value
@@ -173,10 +175,10 @@ def attend_row(S, s0, packed, state, target, key, value, D, Dv, i, first, n, mas
     S[state], S[state + 1] = top, S[state + 1] * factor + total
     if factor != 1:
         scale_rows(1, Dv, S, target, Dv, S, target, Dv, factor)
-    v, one = v0 + first * v_row, n // n
+    v = v0 + first * v_row
     if careful:
-        careful_product(one, Dv, n, S, s0, n, one, V, v, v_row, S, target, n, one, n > 0)
+        careful_product(1, Dv, n, S, s0, 0, 1, V, v, v_row, S, target, 0, 1, True)
     else:
         for d in range(0, Dv, ROW_VECTORS * lanes(S)):
             width = min(Dv - d, ROW_VECTORS * lanes(S))
-            row_tile(n, 1, width, S, s0, n, 1, V, v + d, v_row, S, target + d, n, True, S, target + d, n)
+            row_tile(n, 1, width, S, s0, 0, 1, V, v + d, v_row, S, target + d, 0, True, S, target + d, 0)

@@ -14,6 +14,7 @@ from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _tiles as tiles
 from tinygrad_tf.kernels import _vector as vector
 from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._part import part
 
 PANEL, lanes, hide = tiles.PANEL, tiles.lanes, panel.hide
 memory_at, bytes_at = rows_and_panels.memory_at, rows_and_panels.bytes_at
@@ -58,7 +59,7 @@ def key_range(i0, rows, Tk, is_causal, window):
     return max(0, i0 - window + 1), min(Tk, i0 + rows) if is_causal else Tk
 
 
-@kernel
+@part()
 def product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, careful, low, high):
     """C = A @ B (+ C), where rows of B and C are contiguous; `careful` as below.
 
@@ -66,7 +67,7 @@ def product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, caref
     """
     width = PANEL * lanes(A)
     if careful:
-        careful_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, width // width, add)
+        careful_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, 1, add)
         return
     for j in range(0, N, width):
         for i in range(0, M, HEIGHT):
@@ -80,7 +81,7 @@ def product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, caref
                 ragged_tile(depth, m, n, A, a, a_row, a_col, B, b, b_row, C, c, c_row, add, C, c, c_row)
 
 
-@kernel
+@part()
 def careful_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, c_col, add):
     """C = A @ B (+ C); where A is 0 nothing is added, even if B is NaN or infinite."""
     for i in range(M):
@@ -93,14 +94,12 @@ def careful_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, c_
             C[c0 + i * c_row + j * c_col] = total
 
 
-@kernel
+@part()
 def scores(S, s0, packed, key, D, i0, rows, j0, n, mask, is_causal, window, slope):
     """S[j, q] = the score of query i0 + q for key j0 + j; -inf where it may not look. `key` begins with key j0."""
     width = PANEL * lanes(S)
     K, k0, k_row = key
-    # No constants: numba would compile `product` anew for each.
-    one, never, far = width // width, n < 0, UNLIMITED + n
-    product(n, width, D, K, k0, k_row, one, S, packed, width, S, s0, width, never, never, -far, far)
+    product(n, width, D, K, k0, k_row, 1, S, packed, width, S, s0, width, False, False, -UNLIMITED, UNLIMITED)
     if slope != 0:
         for j in range(n):
             for q in range(width):
@@ -119,7 +118,7 @@ def scores(S, s0, packed, key, D, i0, rows, j0, n, mask, is_causal, window, slop
         hide(0 if end < rows else max(0, 1 - begin), n, S, s0, begin, end)
 
 
-@kernel
+@part()
 def scattered_mask(S, s0, rows, n, address, kind, start, row, column):
     """A mask whose rows are not contiguous, one element after the other."""
     width = PANEL * lanes(S)

@@ -1,0 +1,52 @@
+"""Functions that are compiled as parts of the kernels that call them, never by themselves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+
+from tinygrad_tf.kernels._atomics import intrinsic
+from tinygrad_tf.kernels._cache import config
+from tinygrad_tf.kernels._compile import _compile_into_caller
+
+
+def part(returns: Any = types.none) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that only kernels call, and whose result has the numba type `returns`.
+
+    A `kernel` that another one calls is optimised and turned into machine code alone, then again as a piece of its
+    caller, and so on up: once for each level of calls, and once more for each constant that it is called with. A part
+    is compiled with its caller only, and once for all calls in it. That takes a third off the time for a tall stack.
+
+        @part()
+        def add_row(count, source, target): ...
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        if config.DISABLE_JIT:
+            return function
+        names = ", ".join(inspect.signature(function).parameters)
+        # numba wants a function of the part's own parameters.
+        definition = eval(f"lambda _typing, {names}: _part.define({names})", {"_part": _Part(function, returns)})
+        definition.__name__, definition.__doc__ = function.__name__, function.__doc__
+        return intrinsic(definition)
+
+    return decorate
+
+
+class _Part:
+    def __init__(self, function: Callable[..., Any], returns: Any) -> None:
+        self.function, self.returns = function, returns
+
+    def define(self, *kinds: Any) -> Any:
+        return self.returns(*map(types.unliteral, kinds)), self.emit
+
+    def emit(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        library = context.active_code_library
+        compiled = library.__dict__.setdefault("_tinygrad_tf_parts", {})
+        key = self.function, signature
+        if key not in compiled:
+            compiled[key] = _compile_into_caller(context, self.function, signature)
+        return context.call_internal(builder, compiled[key], signature, args)
