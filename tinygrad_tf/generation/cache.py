@@ -1,8 +1,8 @@
 """Key-value caches: what attention keeps of the tokens it has seen, so that a new token costs one row, not all rows.
 
-The protocol between a model and its caches, one cache for each layer of self-attention:
+The protocol between a model and its caches, one for each layer of self-attention:
 
-    logits = model(ids, caches=caches)          ids (B, T) go on where the last call ended
+    logits = model(ids, cache=caches)           ids (B, T) go on where the last call ended
     keys, values = cache.update(key, value)     in attention: (B, H, T, D) in, (B, H, Tk, D) out, in order of time
 
 `cache.offset`, read before the update, is the position of the first new token. Afterwards query i may attend to the
@@ -32,7 +32,11 @@ class Cache(Protocol):
     """What attention and generation ask of a cache."""
 
     offset: int  # tokens seen so far
-    window: int | None  # the most keys that a query may attend to; None: all
+
+    @property
+    def window(self) -> int | None:
+        """The most keys that a query may attend to; None: all."""
+        ...
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the keys and values (B, H, T, D) of new tokens; give those to attend to, (B, H, Tk, D)."""

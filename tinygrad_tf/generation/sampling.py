@@ -1,22 +1,37 @@
-"""Choosing the next token: greedy, by temperature, among the k likeliest.
+"""Drawing text: the choice of one token, one text as it is written, and many texts at once.
 
-Shapes: V vocabulary, T time.
+Shapes: V vocabulary, B texts, L new tokens.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tinygrad_tf.autograd import no_grad
-from tinygrad_tf.creation import from_numpy
-from tinygrad_tf.nn import Module
+from tinygrad_tf.generation.beams import beam_search
+from tinygrad_tf.generation.config import GenerationConfig
+from tinygrad_tf.generation.filters import adjusted, log_probabilities, probabilities
+from tinygrad_tf.generation.prompts import check_prompt, check_prompts
+from tinygrad_tf.generation.steps import Steps
 from tinygrad_tf.utils.errors import InputError
-from tinygrad_tf.utils.modes import evaluating
+
+
+def draw(weights: ArrayLike, generator: np.random.Generator | None = None) -> int:
+    """An index drawn with probabilities proportional to weights (V,), never one whose weight is 0.
+
+    It is the first at which the running sum passes a random share of the total.
+
+    >>> draw([0.0, 1.0, 0.0])
+    1
+    """
+    sums = np.cumsum(np.asarray(weights, np.float64))
+    share = (generator or np.random.default_rng()).random() * sums[-1]
+    index = int(np.searchsorted(sums, share, side="right"))
+    return min(index, int(np.flatnonzero(weights)[-1]))  # the product above may round up to the total
 
 
 def choose(
@@ -33,37 +48,26 @@ def choose(
     >>> choose([5.0, 5.0, 0.0], top_k=1)
     0
     """
-    _check(temperature, top_k)
-    values = np.asarray(logits, np.float64)
-    if values.ndim != 1 or not values.size:
-        raise ValueError(f"choose: logits must have shape (V,), got {values.shape}")
-    if np.isnan(values).any() or values.max() == -math.inf:
-        raise ValueError("choose: the logits hold NaN, or -inf only; the model's weights are broken or not trained")
-    if temperature == 0:
-        return int(values.argmax())
-    candidates = np.arange(len(values)) if top_k is None else np.argsort(-values, kind="stable")[:top_k]
-    weights = _weights(values[candidates], float(temperature))
-    return int(candidates[_draw(weights, generator or np.random.default_rng())])
+    return choose_next(logits, (), GenerationConfig(temperature=temperature, top_k=top_k), generator)
 
 
-def _weights(values: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:
-    """Probabilities up to a common factor. The largest value is taken off first, so that nothing overflows."""
-    largest = values.max()
-    if largest == math.inf:
-        return (values == math.inf).astype(np.float64)
-    with np.errstate(over="ignore"):  # a tiny temperature: the others become -inf, and their weight 0
-        return np.exp((values - largest) / temperature)
+def choose_next(
+    logits: ArrayLike,
+    previous: Sequence[int],
+    config: GenerationConfig,
+    generator: np.random.Generator | None = None,
+) -> int:
+    """One token id from logits (V,) behind the tokens `previous`, by all rules of the config.
 
-
-def _draw(weights: NDArray[np.float64], generator: np.random.Generator) -> int:
-    """An index whose weight is above 0: the first at which the running sum passes a random share of the total."""
-    sums = np.cumsum(weights)
-    index = int(np.searchsorted(sums, generator.random() * sums[-1], side="right"))
-    return min(index, int(np.flatnonzero(weights)[-1]))  # the product above may round up to the total
+    >>> choose_next([1.0, 3.0, 2.0], [1], GenerationConfig(temperature=0, repetition_penalty=2.0))
+    2
+    """
+    values = adjusted(logits, previous, config)
+    return int(values.argmax()) if config.temperature == 0 else draw(probabilities(values), generator)
 
 
 def generate(
-    model: Module,
+    model: Any,
     ids: Sequence[int] | NDArray[Any],
     length: int,
     temperature: float = 1.0,
@@ -72,33 +76,119 @@ def generate(
 ) -> Iterator[int]:
     """Go on after the token `ids` of a prompt: gives `length` new ids, each as soon as it is chosen.
 
-    The model takes ids (B, T) and gives logits (B, T, V); when it has a `config.context`, it sees only that many of the
-    last tokens. It runs in evaluation mode and without recording; outside of it both are as before, also between two
-    tokens. `temperature` and `top_k` are as in `choose`. Unusable arguments are an InputError, at once.
+    `stream` with the two settings that are used most, and without its notice of a long text.
     """
-    _check(temperature, top_k)
-    prompt = [int(token) for token in ids]
-    if not prompt:
-        raise InputError("generate: the prompt must have at least one token")
+    config = GenerationConfig(max_new_tokens=_length(length), temperature=temperature, top_k=top_k)
+    return _stream(model, check_prompt(ids), config, generator, notice=False)
+
+
+def stream(
+    model: Any,
+    prompt: Sequence[int] | NDArray[Any],
+    config: GenerationConfig | None = None,
+    generator: np.random.Generator | int | None = None,
+) -> Iterator[int]:
+    """The tokens behind a prompt, each as soon as it is chosen, up to a stop token or config.max_new_tokens.
+
+    model: ids (B, T) to logits (B, T, V); readers.py says what else it may take, `Conditioned` holds encoder-decoders.
+    It runs in evaluation mode and without recording; outside, also between two tokens and after an error, both are as
+    before. It sees the last tokens only when it has a `config.context` and the text is longer: a ContextNotice, once.
+    generator: NumPy's, or a seed. Unusable arguments are an InputError, at once.
+
+    >>> def counting(ids):
+    ...     return np.eye(10)[(ids.array + 1) % 10]
+    >>> list(stream(counting, [5], GenerationConfig(temperature=0, stop_tokens=9)))
+    [6, 7, 8, 9]
+    """
+    config = config or GenerationConfig()
+    if config.num_beams > 1:
+        raise InputError("stream cannot give beams, which are known at the end only: use beam_search")
+    return _stream(model, check_prompt(prompt), config, generator, notice=True)
+
+
+def _stream(model: Any, prompt: list[int], config: GenerationConfig, generator: Any, notice: bool) -> Iterator[int]:
+    steps = Steps(model, [prompt], config, notice)
+    return (token for step in _sample(steps, [_generator(generator)]) for _, token, _ in step)
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What `generate_batch` gives."""
+
+    tokens: NDArray[np.int64]  # (B, L): the new tokens, padding behind the end of each row
+    lengths: NDArray[np.int64]  # (B,): how many of them are the row's, its stop token among them
+    log_probs: NDArray[np.float64]  # (B,): the sum of their log-probabilities in the model, before any rule
+    finished: NDArray[np.bool_]  # (B,): True where the row ended with a stop token
+
+    def rows(self) -> list[list[int]]:
+        """The new tokens of each row, without padding."""
+        return [row[:length].tolist() for row, length in zip(self.tokens, self.lengths, strict=True)]
+
+
+def generate_batch(
+    model: Any,
+    prompts: Sequence[Sequence[int]] | NDArray[Any],
+    config: GenerationConfig | None = None,
+    generator: np.random.Generator | int | None = None,
+) -> Generated:
+    """Go on after many prompts at once, which may differ in length; each row comes out as it would alone.
+
+    A row ends behind its first stop token and is padded from there; the rest goes on without it. With num_beams it is
+    the best beam. Each row draws from a generator of its own, spawned from the one given. Otherwise as `stream`.
+
+    >>> def counting(ids):
+    ...     return np.eye(10)[(ids.array + 1) % 10]
+    >>> out = generate_batch(counting, [[1, 2, 3], [6]], GenerationConfig(temperature=0, stop_tokens=8))
+    >>> out.tokens.tolist(), out.lengths.tolist()
+    ([[4, 5, 6, 7, 8], [7, 8, 8, 8, 8]], [5, 2])
+    """
+    config = config or GenerationConfig()
+    texts = check_prompts(prompts)
+    if config.num_beams > 1:
+        best = [beams[0] for beams in beam_search(model, texts, config)]
+        return _packed([list(b.tokens) for b in best], [b.log_prob for b in best], [b.finished for b in best], config)
+    rows: list[list[int]] = [[] for _ in texts]
+    log_probs = [0.0] * len(texts)
+    if texts:
+        generators = [_generator(generator)] if len(texts) == 1 else _generator(generator).spawn(len(texts))
+        for step in _sample(Steps(model, texts, config), generators):
+            for row, token, log_prob in step:
+                rows[row].append(token)
+                log_probs[row] += log_prob
+    return _packed(rows, log_probs, [bool(row) and row[-1] in config.stop_tokens for row in rows], config)
+
+
+def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[list[tuple[int, int, float]]]:
+    """Step by step the (row, token, log-probability) of each row that has not ended; ended ones leave the batch."""
+    config = steps.config
+    live = list(range(len(generators)))
+    for step in range(config.max_new_tokens):
+        logits = steps.logits()
+        tokens = [choose_next(logits[i], steps.texts[i], config, generators[row]) for i, row in enumerate(live)]
+        yield [
+            (row, token, float(log_probabilities(logits[i])[token]))
+            for i, (row, token) in enumerate(zip(live, tokens, strict=True))
+        ]
+        going = [i for i, token in enumerate(tokens) if token not in config.stop_tokens]
+        if not going or step + 1 == config.max_new_tokens:
+            return
+        steps.extend([tokens[i] for i in going], going)
+        live = [live[i] for i in going]
+
+
+def _packed(rows: list[list[int]], log_probs: list[float], finished: list[bool], config: GenerationConfig) -> Generated:
+    lengths = np.array([len(row) for row in rows], np.int64)
+    tokens = np.full((len(rows), int(lengths.max(initial=0))), config.padding, np.int64)
+    for i, row in enumerate(rows):
+        tokens[i, : len(row)] = row
+    return Generated(tokens, lengths, np.array(log_probs, np.float64), np.array(finished, np.bool_))
+
+
+def _generator(generator: Any) -> Any:
+    return generator if hasattr(generator, "random") else np.random.default_rng(generator)
+
+
+def _length(length: int) -> int:
     if length < 0:
         raise InputError(f"length must be at least 0, got {length}")
-    return _generate(model, prompt, length, temperature, top_k, generator or np.random.default_rng())
-
-
-def _generate(
-    model: Module, ids: list[int], length: int, temperature: float, top_k: int | None, generator: np.random.Generator
-) -> Iterator[int]:
-    context = getattr(getattr(model, "config", None), "context", None) or len(ids) + length
-    for _ in range(length):
-        ids = ids[-context:]
-        with no_grad(), evaluating(model):
-            logits = model(from_numpy(np.array([ids])))
-        ids.append(choose(logits.array[0, -1], temperature, top_k, generator))
-        yield ids[-1]
-
-
-def _check(temperature: float, top_k: int | None) -> None:
-    if not 0.0 <= temperature < math.inf:
-        raise InputError(f"temperature must be a number from 0 (always the likeliest) upwards, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise InputError(f"top_k must be at least 1, got {top_k}")
+    return length
