@@ -145,7 +145,11 @@ op("lerp number", lambda a, b: tg.lerp(a, b, 0.7), normal(3), normal(3))
 op("addcmul", lambda a, b, c: tg.addcmul(a, b, c, value=0.5), normal(3, 4), normal(4), normal(3, 1))
 op("addcdiv", lambda a, b, c: tg.addcdiv(a, b, c, value=0.5), normal(3, 4), normal(4), positive(3, 1))
 op("clamp tensors", tg.clamp, spread(3, 4), lambda rng: np.full((4,), -0.55), lambda rng: np.full((3, 1), 0.65))
-op("nan_to_num", lambda a: tg.nan_to_num(a / tg.tensor([1.0, 0.0, 2.0], dtype=a.dtype), posinf=1.0, neginf=2.0), spread(2, 3))
+op(
+    "nan_to_num",
+    lambda a: tg.nan_to_num(a / tg.tensor([1.0, 0.0, 2.0], dtype=a.dtype), posinf=1.0, neginf=2.0),
+    spread(2, 3),
+)
 op("cube in place", lambda a: (a * 1.0).pow_(3).sub_(a, alpha=2), normal(3, 4))
 op("silu", F.silu, normal(3, 4))
 op("softplus", F.softplus, spread(3, 4))
@@ -222,8 +226,18 @@ op("gather negative dim", lambda a: a.gather(-1, tg.tensor([[0, 0, 3]])), normal
 op("getitem integer beside array", lambda a: a[1, :, [0, 2, 2]], normal(2, 3, 4))
 op("getitem mask and slice", lambda a: a[tg.tensor([True, False, True]), 1:], normal(3, 4))
 op("scatter", lambda a, b: a.scatter(1, tg.tensor([[0, 2], [1, 3]]), b), normal(2, 4), normal(2, 3))
-op("scatter_add", lambda a, b: a.scatter_add(0, tg.tensor([[0, 0, 1], [1, 0, 0], [1, 1, 1]]), b), normal(2, 3), normal(3, 3))
-op("scatter_reduce amax", lambda a, b: a.scatter_reduce(0, tg.tensor([0, 0, 1]), b, "amax"), lambda rng: np.array([0.3, -1.0]), spread(3))
+op(
+    "scatter_add",
+    lambda a, b: a.scatter_add(0, tg.tensor([[0, 0, 1], [1, 0, 0], [1, 1, 1]]), b),
+    normal(2, 3),
+    normal(3, 3),
+)
+op(
+    "scatter_reduce amax",
+    lambda a, b: a.scatter_reduce(0, tg.tensor([0, 0, 1]), b, "amax"),
+    lambda rng: np.array([0.3, -1.0]),
+    spread(3),
+)
 op("scatter_reduce mean", lambda a, b: a.scatter_reduce(0, tg.tensor([0, 0, 1]), b, "mean"), normal(3), normal(3))
 op("index_select", lambda a: a.index_select(1, tg.tensor([2, 0, 2])), normal(2, 3))
 op("index_add", lambda a, b: a.index_add(0, tg.tensor([1, 1, 0]), b, alpha=2), normal(2, 3), normal(3, 3))

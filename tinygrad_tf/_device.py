@@ -1,4 +1,4 @@
-"""device: where a tensor lives. There is one place, the CPU; other devices have names, as programs use them, and no more."""
+"""device: where a tensor lives. There is one place, the CPU; other devices have names, and no more."""
 
 from __future__ import annotations
 

@@ -39,7 +39,9 @@ def _sizes(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return found
 
 
-def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+) -> Tensor:
     """A new tensor with a copy of `data`: numbers, nested lists, arrays. Python floats become float32.
 
     >>> tensor([[1, 2], [3, 4]])
@@ -61,7 +63,9 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     try:
         as_dtype(array.dtype)
     except TypeError:
-        raise TypeError(f"a tensor cannot hold NumPy's {array.dtype}: bools, integers and floating point numbers only") from None
+        raise TypeError(
+            f"a tensor cannot hold NumPy's {array.dtype}: bools, integers and floating point numbers only"
+        ) from None
     return array
 
 
@@ -75,7 +79,9 @@ def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
     except ValueError:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
     if array.dtype == object or array.dtype.kind in "US":
-        raise TypeError(f"tensor: needs numbers (integers of at most 64 bits) or nested lists of them, got {data!r:.60}")
+        raise TypeError(
+            f"tensor: needs numbers (integers of at most 64 bits) or nested lists of them, got {data!r:.60}"
+        )
     if dtype is None and array.dtype == np.float64:
         with np.errstate(all="ignore"):
             array = array.astype(_float_of(plain), copy=False)
@@ -149,7 +155,9 @@ ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("Bool
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     fill = fill_value.array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
-    kind = _kind(dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype)
+    kind = _kind(
+        dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype
+    )
     with np.errstate(all="ignore"):
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
@@ -162,31 +170,64 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
     return _finish(np.ones(_sizes("ones", size), _kind(dtype)), requires_grad, device)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False, memory_format: Any = None) -> Tensor:
+def empty(
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """Zeros: memory with leftovers of other arrays in it has cost people days."""
     return _finish(np.zeros(_sizes("empty", size), _kind(dtype)), requires_grad, device)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     return _finish(np.zeros(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:
     return _finish(np.ones(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
 
 
 empty_like = zeros_like
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None) -> Tensor:
-    return full(input.array.shape, fill_value, dtype=input.dtype if dtype is None else dtype, device=device, requires_grad=requires_grad)
+def full_like(
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    return full(
+        input.array.shape,
+        fill_value,
+        dtype=input.dtype if dtype is None else dtype,
+        device=device,
+        requires_grad=requires_grad,
+    )
 
 
 # --- counted ----------------------------------------------------------------------------------------------------------
 
 
-def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """arange(end), arange(start, end) or arange(start, end, step), without `end`; int64 for integers, float32 otherwise."""
+def arange(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """arange(end), arange(start, end), arange(start, end, step), without `end`; int64 for integers, else float32."""
     if end is None:
         start, end = 0, start
     values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
@@ -200,14 +241,25 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None,
     return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 
 
-def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def linspace(
+    start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """`steps` numbers at equal distances from start to end, both included."""
     if steps < 0:
         raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
     return _finish(np.linspace(float(start), float(end), steps).astype(_kind(dtype)), requires_grad, device)
 
 
-def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """base ** start to base ** end in `steps` equal factors."""
     exponents = np.linspace(float(start), float(end), steps)
     return _finish(np.power(float(base), exponents).astype(_kind(dtype)), requires_grad, device)
@@ -234,12 +286,16 @@ def _generator(generator: Generator | None) -> Generator:
     return random.default_generator if generator is None else generator
 
 
-def rand(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Uniform in [0, 1)."""
     return _finish(_generator(generator).uniform(_sizes("rand", size), dtype=_kind(dtype)), requires_grad, device)
 
 
-def randn(*size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn(
+    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Normal with mean 0 and standard deviation 1."""
     return _finish(_generator(generator).normal(_sizes("randn", size), dtype=_kind(dtype)), requires_grad, device)
 
@@ -252,7 +308,16 @@ def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
     return randn(input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device, requires_grad=requires_grad)
 
 
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def normal(
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal random numbers: normal(mean, std, size), or of the shape of tensors of means and deviations."""
     if size is not None:
         values = _generator(generator).normal(_sizes("normal", (size,)), float(mean), float(std), _kind(dtype))
@@ -262,10 +327,21 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Gene
     shape = np.broadcast_shapes(*(x.array.shape for x in (mean, std) if isinstance(x, Tensor)))
     first = mean if isinstance(mean, Tensor) else std
     drawn = make(_generator(generator).normal(shape, dtype=first.array.dtype))
-    return drawn * (std.detach() if isinstance(std, Tensor) else std) + (mean.detach() if isinstance(mean, Tensor) else mean)
+    return drawn * (std.detach() if isinstance(std, Tensor) else std) + (
+        mean.detach() if isinstance(mean, Tensor) else mean
+    )
 
 
-def randint(*args: Any, size: Any = None, low: int | None = None, high: int | None = None, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randint(
+    *args: Any,
+    size: Any = None,
+    low: int | None = None,
+    high: int | None = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """randint(high, size) or randint(low, high, size): integers from low to high - 1."""
     rest = list(args)
     if size is None and rest and isinstance(rest[-1], (tuple, list)):
@@ -286,5 +362,6 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
     """The numbers from 0 to n - 1 in random order."""
     values = _generator(generator).permutation(n)
     return _finish(values.astype(_kind(dtype, np.int64), copy=False), False, device)
+
 
 __all__ = [n for n, value in list(globals().items()) if getattr(value, "__module__", "") == __name__ and n[0] != "_"]

@@ -1,8 +1,8 @@
 """The dtypes by PyTorch's names, and their limits.
 
 A dtype here is a name for a NumPy dtype: it prints as PyTorch's does, compares equal to NumPy's, and NumPy's functions
-take it (`numpy.zeros(3, tinygrad_tf.float32)`). `bfloat16` is NumPy's missing dtype; the package ml_dtypes, which brings
-it, is imported when a bfloat16 array is made, not before.
+take it (`numpy.zeros(3, tinygrad_tf.float32)`). `bfloat16` is NumPy's missing dtype; the package ml_dtypes, which
+brings it, is imported when a bfloat16 array is made, not before.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ class finfo:
         self.resolution = float(f"{float(limits.resolution):.0e}")
 
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{n}={getattr(self, n):.6g}" for n in ("resolution", "min", "max", "eps", "smallest_normal", "tiny"))
+        numbers = ", ".join(
+            f"{n}={getattr(self, n):.6g}" for n in ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        )
         return f"finfo({numbers}, dtype={self.dtype})"
 
 

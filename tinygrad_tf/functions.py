@@ -1,4 +1,4 @@
-"""torch.exp(x) for x.exp(): the functions that are methods, under the names that PyTorch gives them; and those of several tensors."""
+"""torch.exp(x) for x.exp(): the methods as functions, under PyTorch's names, and functions of several tensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatena
     return function
 
 
-# --- arithmetic --------------------------------------------------------------------------------------------------------
+# --- arithmetic -------------------------------------------------------------------------------------------------------
 
 add = _function(Tensor.add)
 sub = _function(Tensor.sub)
@@ -48,7 +48,7 @@ lerp = _function(Tensor.lerp)
 addcmul = _function(Tensor.addcmul)
 addcdiv = _function(Tensor.addcdiv)
 
-# --- functions ---------------------------------------------------------------------------------------------------------
+# --- functions --------------------------------------------------------------------------------------------------------
 
 abs = _function(Tensor.abs)
 exp = _function(Tensor.exp)
@@ -83,7 +83,7 @@ logaddexp = _function(Tensor.logaddexp)
 softmax = _function(Tensor.softmax)
 log_softmax = _function(Tensor.log_softmax)
 
-# --- choices -----------------------------------------------------------------------------------------------------------
+# --- choices ----------------------------------------------------------------------------------------------------------
 
 sign = _function(Tensor.sign)
 floor = _function(Tensor.floor)
@@ -100,7 +100,7 @@ masked_fill = _function(Tensor.masked_fill)
 nan_to_num = _function(Tensor.nan_to_num)
 clip, fix, absolute = clamp, trunc, abs
 
-# --- comparisons, tests, bits ------------------------------------------------------------------------------------------
+# --- comparisons, tests, bits -----------------------------------------------------------------------------------------
 
 eq = _function(Tensor.eq)
 ne = _function(Tensor.ne)
@@ -126,7 +126,7 @@ isclose = _function(Tensor.isclose)
 allclose = _function(Tensor.allclose)
 equal = _function(Tensor.equal)
 
-# --- reductions --------------------------------------------------------------------------------------------------------
+# --- reductions -------------------------------------------------------------------------------------------------------
 
 sum = _function(Tensor.sum)
 nansum = _function(Tensor.nansum)
@@ -148,7 +148,7 @@ min = _function(Tensor.min)
 argmax = _function(Tensor.argmax)
 argmin = _function(Tensor.argmin)
 
-# --- along an axis, and order ------------------------------------------------------------------------------------------
+# --- along an axis, and order -----------------------------------------------------------------------------------------
 
 cumsum = _function(Tensor.cumsum)
 cumprod = _function(Tensor.cumprod)
@@ -167,7 +167,7 @@ unique_consecutive = _function(Tensor.unique_consecutive)
 bincount = _function(Tensor.bincount)
 histc = _function(Tensor.histc)
 
-# --- shapes ------------------------------------------------------------------------------------------------------------
+# --- shapes -----------------------------------------------------------------------------------------------------------
 
 reshape = _function(Tensor.reshape)
 flatten = _function(Tensor.flatten)
@@ -201,7 +201,7 @@ tile = _function(Tensor.tile)
 repeat_interleave = _function(Tensor.repeat_interleave)
 broadcast_to = _function(Tensor.broadcast_to)
 
-# --- indices -----------------------------------------------------------------------------------------------------------
+# --- indices ----------------------------------------------------------------------------------------------------------
 
 gather = _function(Tensor.gather)
 scatter = _function(Tensor.scatter)
@@ -219,7 +219,7 @@ masked_scatter = _function(Tensor.masked_scatter)
 nonzero = _function(Tensor.nonzero)
 argwhere = _function(Tensor.argwhere)
 
-# --- products ----------------------------------------------------------------------------------------------------------
+# --- products ---------------------------------------------------------------------------------------------------------
 
 matmul = _function(Tensor.matmul)
 mm = _function(Tensor.mm)
@@ -234,7 +234,7 @@ kron = _function(Tensor.kron)
 inverse = _function(Tensor.inverse)
 det = _function(Tensor.det)
 
-# --- random ------------------------------------------------------------------------------------------------------------
+# --- random -----------------------------------------------------------------------------------------------------------
 
 bernoulli = _function(Tensor.bernoulli)
 multinomial = _function(Tensor.multinomial)
@@ -264,7 +264,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
-    """`input` where the condition is True, `other` elsewhere; with the condition alone, where it is True (one tensor an axis)."""
+    """`input` where the condition is True, else `other`; the condition alone: where it is True, a tensor an axis."""
     if input is None and other is None:
         return nonzero(condition, as_tuple=True)
     return elementwise.where(condition, operand(input), operand(other))
@@ -273,12 +273,16 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 # --- statistics and distances -----------------------------------------------------------------------------------------
 
 
-def var_mean(input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> tuple[Tensor, Tensor]:
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
     dim = None if isinstance(dim, bool) else dim
     return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
 
-def std_mean(input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> tuple[Tensor, Tensor]:
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
     return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
 
@@ -349,7 +353,9 @@ row_stack = vstack
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    return Size(shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes)))
+    return Size(
+        shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes))
+    )
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -359,7 +365,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinates of a grid of points from vectors; 'ij': the first vector varies along the first axis, 'xy': along the second."""
+    """Coordinates of a grid; 'ij': the first vector varies along the first axis, 'xy': along the second."""
     vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
@@ -447,6 +453,7 @@ def get_default_dtype() -> DType:
 
 def set_default_dtype(dtype: Any) -> None:
     _types.set_default_float(array_dtype(dtype))
+
 
 __all__ = [n for n, value in list(globals().items()) if getattr(value, "__module__", "") == __name__ and n[0] != "_"]
 __all__ += ["einsum"]

@@ -17,7 +17,9 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
     return reduce.norm(x if dtype is None else cast(x, dtype=array_dtype(dtype)), ord, dim, keepdim)
 
 
-def norm(A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(
+    A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     """The norm of vectors; of matrices the Frobenius norm (ord None or 'fro'), no other."""
     matrices = (isinstance(dim, (tuple, list)) and len(dim) == 2) or (dim is None and A.array.ndim == 2)
     if matrices and ord not in (None, "fro"):

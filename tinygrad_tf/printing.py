@@ -3,9 +3,9 @@
     tensor([[1.0000, 2.5000],
             [3.0000, 4.0000]], dtype=torch.float64, grad_fn=<MulBackward0>)
 
-All elements get the same width. Floating point numbers are printed as whole numbers with a point if all of them are whole,
-with four digits otherwise, and in scientific notation if they differ too much in size. Of a large tensor only the edges
-are shown.
+All elements get the same width. Floating point numbers are printed as whole numbers with a point if all of them are
+whole, with four digits otherwise, and in scientific notation if they differ too much in size. Of a large tensor only
+the edges are shown.
 """
 
 from __future__ import annotations

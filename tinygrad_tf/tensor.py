@@ -1,4 +1,4 @@
-"""class Tensor: what users hold. Here are its identity, its gradients and its operators; methods/ has the rest by topic."""
+"""class Tensor: what users hold. Here are its identity, gradients and operators; methods/ has the rest by topic."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ NUMPY_OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
     np.greater: compare.gt,
     np.greater_equal: compare.ge,
 }
+
 
 class Size(tuple[int, ...]):
     """A shape: a tuple that also knows how many elements it has.
@@ -73,7 +74,7 @@ def _augmented(operator: Callable[[Tensor, Operand], Tensor]) -> Callable[[Tenso
 class Tensor(
     ElementwiseMethods, ReductionMethods, ShapeMethods, IndexingMethods, PythonTypeMethods, engine.Tensor, results=True
 ):
-    """An array with a history: operations on tensors that require gradients are recorded, `backward` differentiates them.
+    """An array with a history: operations on tensors that require gradients are recorded for `backward`.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -85,7 +86,7 @@ class Tensor(
     __hash__ = object.__hash__
 
     def __init__(self, *data: Any, requires_grad: bool = False):
-        """Tensor(array), Tensor(tensor): on the same memory; Tensor([1, 2]): a float32 copy; Tensor(2, 3): zeros of that shape."""
+        """Tensor(array or tensor): on its memory; Tensor([1, 2]): a float32 copy; Tensor(2, 3): zeros of that shape."""
         array = _constructed(data)
         self.array, self.node, self.grad, self.storage, self.view_of = array, None, None, engine.Storage(), None
         if requires_grad:
@@ -187,12 +188,16 @@ class Tensor(
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iu" or self.array.size != 1:
-            raise TypeError(f"only an integer tensor of one element can be an index, got {self.dtype} {self.array.shape}")
+            raise TypeError(
+                f"only an integer tensor of one element can be an index, got {self.dtype} {self.array.shape}"
+            )
         return int(self.array.item())
 
     def __bool__(self) -> bool:
         if self.array.size != 1:
-            raise RuntimeError(f"the truth value of a tensor of shape {self.array.shape} is ambiguous; use .any() or .all()")
+            raise RuntimeError(
+                f"the truth value of a tensor of shape {self.array.shape} is ambiguous; use .any() or .all()"
+            )
         return bool(self.array.item())
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -256,7 +261,7 @@ class Tensor(
         create_graph: bool = False,
         inputs: Sequence[Tensor] | Tensor | None = None,
     ) -> None:
-        """Add d self / d leaf to `.grad` of every leaf (or of `inputs`); a tensor of several elements needs `gradient`."""
+        """Add d self / d leaf to `.grad` of every leaf (or of `inputs`); several elements need a `gradient`."""
         chosen = [inputs] if isinstance(inputs, Tensor) else inputs
         engine.backward([self], [gradient], retain_graph, create_graph, chosen)
 
@@ -416,7 +421,9 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
             first = tuple(first) if isinstance(first, (tuple, range, Size)) else first
             return np.zeros(first, default_float()) if isinstance(data[0], Size) else _floats(first)
     if not all(isinstance(n, int) for n in data):
-        raise TypeError(f"Tensor: needs data (a list, an array) or sizes, got {', '.join(type(n).__name__ for n in data)}")
+        raise TypeError(
+            f"Tensor: needs data (a list, an array) or sizes, got {', '.join(type(n).__name__ for n in data)}"
+        )
     return np.zeros(data or (0,), default_float())
 
 
@@ -424,7 +431,9 @@ def _floats(data: Any) -> np.ndarray:
     try:
         return np.array(data, dtype=default_float())
     except (ValueError, TypeError) as error:
-        raise type(error)(f"Tensor: nested lists of numbers must have the same length at each level ({error})") from None
+        raise type(error)(
+            f"Tensor: nested lists of numbers must have the same length at each level ({error})"
+        ) from None
 
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:

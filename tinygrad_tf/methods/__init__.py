@@ -6,4 +6,11 @@ from tinygrad_tf.methods.reduction import ReductionMethods, ValuesIndices
 from tinygrad_tf.methods.shape import ShapeMethods
 from tinygrad_tf.methods.types import PythonTypeMethods
 
-__all__ = ["ElementwiseMethods", "IndexingMethods", "PythonTypeMethods", "ReductionMethods", "ShapeMethods", "ValuesIndices"]
+__all__ = [
+    "ElementwiseMethods",
+    "IndexingMethods",
+    "PythonTypeMethods",
+    "ReductionMethods",
+    "ShapeMethods",
+    "ValuesIndices",
+]

@@ -241,7 +241,13 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.nan_to_num(self, nan, posinf, neginf)
 
     clip, fix = clamp, trunc
-    sign_, floor_, ceil_, trunc_, round_ = in_place(sign), in_place(floor), in_place(ceil), in_place(trunc), in_place(round)
+    sign_, floor_, ceil_, trunc_, round_ = (
+        in_place(sign),
+        in_place(floor),
+        in_place(ceil),
+        in_place(trunc),
+        in_place(round),
+    )
     clamp_, clip_, clamp_min_, clamp_max_ = in_place(clamp), in_place(clip), in_place(clamp_min), in_place(clamp_max)
     masked_fill_, nan_to_num_ = in_place(masked_fill), in_place(nan_to_num)
 

@@ -27,7 +27,9 @@ class IndexingMethods(engine.Tensor):
         """The elements at `index` along dim: out[i][j] = self[index[i][j]][j] for dim 0."""
         return by_index.gather(self, dim, index)
 
-    def scatter(self, dim: int, index: Tensor, src: Any = None, value: Any = None, *, reduce: str | None = None) -> Tensor:
+    def scatter(
+        self, dim: int, index: Tensor, src: Any = None, value: Any = None, *, reduce: str | None = None
+    ) -> Tensor:
         """With src (a tensor or a number) at `index` along dim: out[index[i][j]][j] = src[i][j] for dim 0."""
         return by_index.scatter(self, dim, index, operand(value if src is None else src), reduce)
 

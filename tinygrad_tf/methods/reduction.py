@@ -67,14 +67,18 @@ class ReductionMethods(engine.Tensor):
         return reduce.prod(_cast(self, dtype), dim, keepdim)
 
     @numpy_names
-    def var(self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+    def var(
+        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> Tensor:
         """The mean squared distance from the mean, over n - correction (n - 1 if unbiased)."""
         if isinstance(dim, bool):  # var(False)
             dim, unbiased = None, dim
         return reduce.var(self, dim, _correction(unbiased, correction), keepdim)
 
     @numpy_names
-    def std(self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+    def std(
+        self, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+    ) -> Tensor:
         """The square root of var; its derivative at 0 is taken as 0."""
         if isinstance(dim, bool):
             dim, unbiased = None, dim
@@ -199,7 +203,9 @@ class ReductionMethods(engine.Tensor):
         """The value below which a share q of the elements lies."""
         return order.quantile(self, q, dim, keepdim)
 
-    def unique(self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
         """The different elements in order and, if asked for, where each went and how often each occurs."""
         return order.unique(self, return_inverse, return_counts, dim)
 

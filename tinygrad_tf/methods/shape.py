@@ -23,7 +23,7 @@ class ShapeMethods(engine.Tensor):
     # --- the same elements in another shape -----------------------------------------------------------------------
 
     def view(self, *sizes: Any) -> Tensor:
-        """The same memory with another shape; use reshape if it may be copied. view(dtype) reads the bytes as another dtype."""
+        """The same memory in another shape; use reshape if it may be copied. view(dtype): the bytes as other numbers."""
         if len(sizes) == 1 and isinstance(sizes[0], DType):
             return shape.view_dtype(self, sizes[0].dtype)
         return shape.view(self, shape.sizes_of("view", sizes))

@@ -70,8 +70,16 @@ class TypeMethods(engine.Tensor):
 
     # --- casts ----------------------------------------------------------------------------------------------------
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-        """Cast: to(dtype), to(other tensor), to(device, dtype); the device can only be the CPU. This tensor if nothing changes."""
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        copy: bool = False,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
+        """Cast: to(dtype), to(other tensor), to(device, dtype), the device being the CPU; self if nothing changes."""
         for a in args:
             if isinstance(a, engine.Tensor):
                 dtype = a.array.dtype
@@ -120,7 +128,9 @@ class TypeMethods(engine.Tensor):
     def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         return self._new(np.ones(sizes_of("new_ones", size), self._kind(dtype)), device, requires_grad)
 
-    def new_full(self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    def new_full(
+        self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
         return self._new(np.full(sizes_of("new_full", (size,)), fill_value, self._kind(dtype)), device, requires_grad)
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -1,9 +1,10 @@
 """Differentiable operations: each forward beside its gradient rules."""
 
-from tinygrad_tf.ops import (
+from tinygrad_tf.ops import (  # noqa: F401
     activation,
     attention,
     compare,
+    einsum,
     elementwise,
     index,
     inplace,
@@ -15,6 +16,5 @@ from tinygrad_tf.ops import (
     reduce,
     scan,
     shape,
+    softmax,
 )
-from tinygrad_tf.ops import einsum as einsum
-from tinygrad_tf.ops import softmax as softmax

@@ -1,7 +1,7 @@
 """einsum: products and sums of tensors whose axes are named by letters.
 
-Each pair of tensors becomes one batched matrix product: axes that both have and the result (or a later tensor) needs are
-its batch, axes that only these two have are summed over, and the others are its rows and columns.
+Each pair of tensors becomes one batched matrix product: axes that both have and the result (or a later tensor) needs
+are its batch, axes that only these two have are summed over, and the others are its rows and columns.
 """
 
 from __future__ import annotations

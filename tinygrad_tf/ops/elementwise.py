@@ -40,7 +40,7 @@ def mul(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=promoted_to_float, a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b) / b)
 def div(a: Any, b: Any) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return a / b
 
 
@@ -200,7 +200,9 @@ def atan2(a: Any, b: Any) -> np.ndarray:
     return np.arctan2(a, b)
 
 
-@primitive(prepare=promoted_to_float, a=lambda g, a, result: g * exp(a - result), b=lambda g, b, result: g * exp(b - result))
+@primitive(
+    prepare=promoted_to_float, a=lambda g, a, result: g * exp(a - result), b=lambda g, b, result: g * exp(b - result)
+)
 def logaddexp(a: Any, b: Any) -> np.ndarray:
     """log(e^a + e^b) without overflow."""
     return np.logaddexp(a, b)
@@ -375,6 +377,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         found = mask.array.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise RuntimeError(f"masked_fill: mask must be a bool tensor, got {found}; compare first (mask != 0)")
     if isinstance(value, Tensor) and value.array.ndim:
-        raise RuntimeError(f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where")
+        raise RuntimeError(
+            f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where"
+        )
     filled = where(mask, value, x)
     return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)

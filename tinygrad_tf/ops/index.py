@@ -81,7 +81,9 @@ def _part(name: str, part: Any) -> Any:
     if not isinstance(part, np.ndarray):
         if hasattr(part, "__index__"):
             return part.__index__()
-        raise IndexError(f"{name}: an index is made of integers, slices, ..., None and tensors, got {type(part).__name__}")
+        raise IndexError(
+            f"{name}: an index is made of integers, slices, ..., None and tensors, got {type(part).__name__}"
+        )
     if part.dtype == np.uint8 and part.ndim:
         return part.astype(bool)  # as PyTorch reads old masks
     if part.dtype.kind not in "iub":
@@ -94,11 +96,14 @@ def _part(name: str, part: Any) -> Any:
 def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
     """An index as a tuple of what NumPy knows.
 
-    One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays has
-    whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
+    One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays
+    has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
     """
     parts = [_part(name, part) for part in (index if isinstance(index, tuple) else (index,))]
-    used = sum(p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else not (p is None or p is ... or isinstance(p, bool)) for p in parts)
+    used = sum(
+        p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else not (p is None or p is ... or isinstance(p, bool))
+        for p in parts
+    )
     if used > len(shape):
         raise IndexError(f"{name}: {used} indices are too many for a tensor of shape {shape}")
     dots = [i for i, p in enumerate(parts) if p is ...]
@@ -169,8 +174,12 @@ def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}: index must be a tensor of integers, got {type(index).__name__}")
     array, dim = index.array, axis(name, dim, len(shape))
-    if array.ndim != len(shape) or any(m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=True)) if i != dim):
-        raise RuntimeError(f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}")
+    if array.ndim != len(shape) or any(
+        m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=True)) if i != dim
+    ):
+        raise RuntimeError(
+            f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}"
+        )
     _check_range(name, array, shape[dim] if shape else 1, dim)
     return _along(dim, array) if shape else ()
 

@@ -49,7 +49,7 @@ def check_writable(name: str, target: Tensor, recording: bool) -> None:
 
 
 def adopt(target: Tensor, result: Tensor | None) -> None:
-    """Stamp the memory as changed; with a result, make its graph the target's (and that of the base it is a view of)."""
+    """Stamp the memory as changed; with a result, make its graph the target's (and that of the base of a view)."""
     target.storage.changed = next(clock)
     if result is None:
         return

@@ -40,7 +40,8 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
 def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of (stacks of) matrices, at least two dimensions each."""
     if category(a.dtype) == 2 and a.dtype.itemsize == 2:  # 16 bits: products are summed in float32
-        return matmul_(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
+        with np.errstate(over="ignore"):
+            return matmul_(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     if a.dtype.kind != "f" or mode.reference:
         return np.matmul(a, b)
     return kernels.matmul.matmul(a, b)
@@ -68,7 +69,9 @@ def matmul(a: Tensor, b: Tensor) -> Any:
 def _sized(name: str, t: Any, ndim: int) -> None:
     if not isinstance(t, Tensor) or t.array.ndim != ndim:
         found = f"shape {t.array.shape}" if isinstance(t, Tensor) else type(t).__name__
-        raise RuntimeError(f"{name}: needs tensors of {ndim} dimension{'s' if ndim > 1 else ''}, got {found}; see matmul")
+        raise RuntimeError(
+            f"{name}: needs tensors of {ndim} dimension{'s' if ndim > 1 else ''}, got {found}; see matmul"
+        )
 
 
 def mm(a: Tensor, b: Tensor) -> Any:
@@ -128,7 +131,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
         dims = range(a.array.ndim - dims, a.array.ndim), range(dims)
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
-    if len(first) != len(second) or any(a.array.shape[i] != b.array.shape[j] for i, j in zip(first, second, strict=True)):
+    if len(first) != len(second) or any(
+        a.array.shape[i] != b.array.shape[j] for i, j in zip(first, second, strict=True)
+    ):
         raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")
     rows = [d for d in range(a.array.ndim) if d not in first]
     columns = [d for d in range(b.array.ndim) if d not in second]

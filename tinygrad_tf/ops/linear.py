@@ -49,7 +49,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if len(wanted) != 2:
         raise RuntimeError(f"linear: weight must have the shape (out, in), got {wanted}")
     if not shape or shape[-1] != wanted[1]:
-        raise RuntimeError(f"linear: the last size of x must be {wanted[1]} (weight is {wanted}), got x of shape {shape}")
+        raise RuntimeError(
+            f"linear: the last size of x must be {wanted[1]} (weight is {wanted}), got x of shape {shape}"
+        )
     dtypes = {t.array.dtype for t in (x, weight, bias) if t is not None}
     if len(dtypes) > 1:
         raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(map(str, dtypes))}")

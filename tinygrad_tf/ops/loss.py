@@ -24,7 +24,9 @@ def cross_entropy_reference(
     dtype = logits.array.dtype
     weights = np.ones(v, dtype) if weight is None else weight
     log_p = log_softmax_(logits, dim=1)
-    own = getitem(log_p, index=(np.arange(n), safe)) * make((weights[safe] * counts * -(1.0 - label_smoothing)).astype(dtype))
+    own = getitem(log_p, index=(np.arange(n), safe)) * make(
+        (weights[safe] * counts * -(1.0 - label_smoothing)).astype(dtype)
+    )
     if label_smoothing == 0.0:
         return own
     smooth = sum_(log_p * make(weights), dims=(1,), keepdim=False)

@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba et al., 2016) and root-mean-square normalisation (Zhang and Sennrich, 2019), over the last axis."""
+"""Layer normalisation (Ba et al., 2016) and RMS normalisation (Zhang and Sennrich, 2019), over the last axis."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Operations that put elements in order: sorting, the k largest, quantiles, counting, searching.
 
-The order is found on plain arrays; values are then gathered, so that gradients flow to where they came from. A NaN counts
-as larger than every number.
+The order is found on plain arrays; values are then gathered, so that gradients flow to where they came from. A NaN
+counts as larger than every number.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def extreme(x: Tensor, dim: int, keepdim: bool, largest: bool) -> Pair:
     if x.array.ndim and not x.array.shape[dim]:
         raise IndexError(f"{name}: there is no {name} along dim {dim} of shape {x.array.shape}")
     find = np.argmax if largest else np.argmin
-    return _picked(x, dim, np.asarray(find(x.array, axis=dim, keepdims=True)) if x.array.ndim else np.zeros((), int), keepdim)
+    return _picked(
+        x, dim, np.asarray(find(x.array, axis=dim, keepdims=True)) if x.array.ndim else np.zeros((), int), keepdim
+    )
 
 
 def _picked(x: Tensor, dim: int, found: np.ndarray, keepdim: bool) -> Pair:

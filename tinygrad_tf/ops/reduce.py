@@ -79,7 +79,7 @@ def std(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
 
 
 def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool = False) -> Any:
-    """(sum |x|^p)^(1/p); the largest or smallest |x| for p = inf, -inf; the number of entries that are not 0 for p = 0."""
+    """(sum |x|^p)^(1/p); p = inf, -inf: the largest, smallest |x|; p = 0: how many entries are not 0."""
     _needs_float("norm", x)
     if x.array.dtype.itemsize == 2:
         return _in_float32(norm, x, p, dim, keepdim)
@@ -108,7 +108,9 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
     largest = amax(x, dims=dims, keepdim=True).array
     shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
     total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift
-    return total if keepdim else reshape(total, shape=tuple(n for i, n in enumerate(total.array.shape) if i not in dims))
+    return (
+        total if keepdim else reshape(total, shape=tuple(n for i, n in enumerate(total.array.shape) if i not in dims))
+    )
 
 
 def _prod_rule(g: Any, x: Any, dim: int) -> Any:

@@ -46,9 +46,7 @@ def _recurrence_slope(g: Any, a: Any, dim: int, backwards: bool) -> Any:
 
 
 @primitive(
-    a=lambda g, a, result, dim, backwards: (
-        _recurrence_slope(g, a, dim, backwards) * moved(result, dim, backwards, 0.0)
-    ),
+    a=lambda g, a, result, dim, backwards: _recurrence_slope(g, a, dim, backwards) * moved(result, dim, backwards, 0.0),
     b=lambda g, a, dim, backwards: _recurrence_slope(g, a, dim, backwards),
 )
 def recurrence(a: np.ndarray, b: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:

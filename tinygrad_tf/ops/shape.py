@@ -208,7 +208,9 @@ def select(x: Tensor, dim: int, index: int) -> Any:
     dim = axis("select", dim, x.array.ndim)
     n, i = x.array.shape[dim] if x.array.ndim else 0, operator.index(index)
     if not -n <= i < n:
-        raise IndexError(f"select: index must be in [{-n}, {n - 1}] along dim {dim} of shape {x.array.shape}, got {index}")
+        raise IndexError(
+            f"select: index must be in [{-n}, {n - 1}] along dim {dim} of shape {x.array.shape}, got {index}"
+        )
     return getitem(x, index=(*(slice(None),) * dim, i, ...))
 
 
@@ -254,7 +256,9 @@ def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Any:
     before = x.array.shape
     extra = len(shape) - len(before)
     if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
-        raise RuntimeError(f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}")
+        raise RuntimeError(
+            f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}"
+        )
     wanted = tuple(before[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
     if extra < 0 or any(m not in (1, n) for m, n in zip(before, wanted[extra:], strict=False)):
         raise RuntimeError(f"expand: a tensor of shape {before} cannot be expanded to {shape}")
@@ -336,14 +340,18 @@ def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None) -> Any:
         x, dim = flatten(x), 0
     dim = axis("repeat_interleave", dim, x.array.ndim)
     times = repeats.array if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if times.dtype.kind not in "iu" or times.min(initial=0) < 0 or (times.ndim and times.shape != (x.array.shape[dim],)):
+    if (
+        times.dtype.kind not in "iu"
+        or times.min(initial=0) < 0
+        or (times.ndim and times.shape != (x.array.shape[dim],))
+    ):
         wanted = f"a number from 0 on, or {x.array.shape[dim]} of them"
         raise RuntimeError(f"repeat_interleave: repeats must be {wanted}, got {times.tolist()}")
     return index_select(x, dim, make(np.repeat(np.arange(x.array.shape[dim]), times)))
 
 
 def roll(x: Tensor, shifts: Any, dims: Any = None) -> Any:
-    """Shift along axes (along the flattened tensor if there are none); what leaves at the end comes back at the start."""
+    """Shift along axes (None: along the flattened tensor); what leaves at the end comes back at the start."""
     if dims is None or dims == ():
         return reshape(roll(flatten(x), shifts, 0), shape=x.array.shape)
     shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
@@ -372,7 +380,9 @@ def _needs_matrix(name: str, x: Tensor) -> tuple[int, int]:
 
 def tril(x: Tensor, diagonal: int = 0) -> Any:
     """The lower triangle, zeros above the diagonal."""
-    return where(make(np.tri(*_needs_matrix("tril", x), diagonal, dtype=bool)), x, False if x.array.dtype == bool else 0)
+    return where(
+        make(np.tri(*_needs_matrix("tril", x), diagonal, dtype=bool)), x, False if x.array.dtype == bool else 0
+    )
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Any:
@@ -427,7 +437,9 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Any:
     """All windows of `size` entries along `dimension`, `step` apart, as a view; the window is a new last axis."""
     dim = axis("unfold", dimension, x.array.ndim)
     if step <= 0 or not 0 < size <= x.array.shape[dim]:
-        raise RuntimeError(f"unfold: needs a step > 0 and a size in [1, {x.array.shape[dim]}], got step {step}, size {size}")
+        raise RuntimeError(
+            f"unfold: needs a step > 0 and a size in [1, {x.array.shape[dim]}], got step {step}, size {size}"
+        )
 
     def take(array: np.ndarray) -> np.ndarray:
         windows = np.lib.stride_tricks.sliding_window_view(array, size, dim, writeable=array.flags.writeable)

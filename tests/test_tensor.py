@@ -1,0 +1,489 @@
+"""How tensors behave: views, indices, in-place writes, dtypes, printing, conversions and errors, as PyTorch's do."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf import Tensor
+
+# --- dtypes -----------------------------------------------------------------------------------------------------------
+
+DTYPES = [tg.bool, tg.uint8, tg.int8, tg.int16, tg.int32, tg.int64, tg.float16, tg.bfloat16, tg.float32, tg.float64]
+
+
+def test_dtypes_are_named_as_in_pytorch_and_taken_by_numpy() -> None:
+    assert str(tg.float32) == "torch.float32" and repr(tg.long) == "torch.int64"
+    assert tg.float is tg.float32 and tg.half is tg.float16 and tg.int is tg.int32
+    assert np.zeros(2, tg.float16).dtype == np.float16 and np.dtype("int32") == tg.int32 and tg.int32 == np.int32
+    assert tg.float32.itemsize == 4 and tg.bfloat16.is_floating_point and not tg.uint8.is_signed
+    assert pickle.loads(pickle.dumps(tg.bfloat16)) is tg.bfloat16 and {tg.float32: 1}[np.dtype("float32")] == 1
+    assert tg.float32 != tg.float64 and tg.float32 != "float32"
+
+
+def test_limits_of_dtypes() -> None:
+    assert tg.finfo(tg.bfloat16).eps == 2.0**-7 and tg.finfo().max == float(np.finfo(np.float32).max)
+    assert (tg.iinfo(tg.int8).min, tg.iinfo(tg.int8).max) == (-128, 127)
+    with pytest.raises(TypeError, match="iinfo"):
+        tg.finfo(tg.int8)
+
+
+# PyTorch 2.13's table; b bool, u uint8, i int32, l int64, h float16, g bfloat16, f float32, d float64
+KINDS = (tg.bool, tg.uint8, tg.int32, tg.int64, tg.float16, tg.bfloat16, tg.float32, tg.float64)
+LETTERS = dict(zip("builhgfd", KINDS, strict=True))
+PROMOTED = {
+    "bu": "u",
+    "ui": "i",
+    "il": "l",
+    "lh": "h",
+    "hg": "f",
+    "gf": "f",
+    "fd": "d",
+    "bd": "d",
+    "lf": "f",
+    "ug": "g",
+}
+
+
+@pytest.mark.parametrize("pair", PROMOTED)
+def test_promotion_of_tensors(pair: str) -> None:
+    a, b = (tg.ones(2, dtype=LETTERS[c]) for c in pair)
+    wanted = LETTERS[PROMOTED[pair]]
+    assert (a + b).dtype is wanted and (b * a).dtype is wanted and tg.promote_types(a.dtype, b.dtype) is wanted
+
+
+def test_promotion_with_numbers_and_0d_tensors() -> None:
+    whole, half = tg.tensor([1, 2]), tg.ones(2, dtype=tg.half)
+    assert (whole + 1).dtype is tg.int64 and (whole + 1.5).dtype is tg.float32 and (whole / 2).dtype is tg.float32
+    assert (half * 2.5).dtype is tg.half and (half + tg.tensor(2.0)).dtype is tg.half
+    assert (half + np.float64(2.0)).dtype is tg.half and (np.float64(2.0) * half).dtype is tg.half
+    assert (whole * tg.tensor(2.5)).dtype is tg.float32 and (tg.tensor([True]) + tg.tensor([True])).dtype is tg.bool
+    assert (tg.tensor([1], dtype=tg.uint8) + 300).tolist() == [45]
+    assert tg.tensor([2, 3]).pow(tg.tensor([-1, 2])).tolist() == [0, 9]
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16], ids=str)
+def test_16_bit_tensors_compute_in_float32_and_stay_16_bit(dtype: object) -> None:
+    x = tg.full((3, 400), 300.0, dtype=dtype, requires_grad=True)
+    assert x.mean().item() == 300.0  # the sum alone would overflow float16
+    out = (x @ x.t() / 1e6).sum() + x.norm() + x.std(1).sum()
+    assert out.dtype is dtype
+    out.backward()
+    assert x.grad.dtype is dtype and bool(x.grad.isfinite().all())
+
+
+def test_default_dtype_can_be_chosen() -> None:
+    tg.set_default_dtype(tg.float64)
+    try:
+        assert (
+            tg.tensor([0.5]).dtype is tg.float64
+            and tg.ones(2).dtype is tg.float64
+            and (tg.arange(2) / 2).dtype is tg.float64
+        )
+        assert repr(tg.tensor([0.5])) == "tensor([0.5000])"
+    finally:
+        tg.set_default_dtype(tg.float32)
+    with pytest.raises(TypeError, match="floating point"):
+        tg.set_default_dtype(tg.int64)
+
+
+def test_import_brings_neither_numba_nor_bfloat16() -> None:
+    code = "import sys, tinygrad_tf; print([m for m in ('numba', 'ml_dtypes', 'rich', 'torch') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
+
+
+# --- making -----------------------------------------------------------------------------------------------------------
+
+
+def test_tensor_infers_pytorchs_dtype() -> None:
+    assert tg.tensor([True, 2]).dtype is tg.int64 and tg.tensor([1, 2.5]).dtype is tg.float32
+    assert tg.tensor([np.float32(2), 1]).dtype is tg.float32 and tg.tensor([np.float64(2)]).dtype is tg.float64
+    assert tg.tensor([tg.tensor(1.0), 2]).dtype is tg.float32 and tg.tensor([]).dtype is tg.float32
+    assert tg.tensor([0.1], dtype=tg.float64).item() == 0.1
+    array = np.zeros(2)
+    tg.tensor(array)[0] = 1.0
+    tg.from_numpy(array)[1] = 1.0
+    assert array.tolist() == [0.0, 1.0]
+
+
+def test_old_constructors() -> None:
+    assert tg.Tensor(2, 3).shape == (2, 3) and tg.Tensor([1, 2]).dtype is tg.float32
+    assert tg.LongTensor([[1, 2]]).dtype is tg.int64 and tg.FloatTensor(2, 3).shape == (2, 3)
+    assert tg.ones(1).type() == "torch.FloatTensor" and tg.ones(1).type("torch.LongTensor").dtype is tg.int64
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tg.tensor([[1, 2], [3]]), ValueError, "same length"),
+        (lambda: tg.tensor("abc"), TypeError, "got str"),
+        (lambda: tg.tensor(None), TypeError, "got None"),
+        (lambda: tg.tensor(1j), TypeError, "complex128"),
+        (lambda: tg.zeros(-1), RuntimeError, "negative"),
+        (lambda: tg.zeros(2.0), TypeError, "integers"),
+        (lambda: tg.arange(5, 1), RuntimeError, "no step of 1"),
+        (lambda: tg.ones(2, device="cuda"), RuntimeError, "runs on the CPU alone"),
+        (lambda: tg.exp(2.0), TypeError, "exp: input must be a tensor, got float"),
+        (lambda: tg.ones(2, 3) + tg.ones(4, 3), RuntimeError, r"add: shapes \(2, 3\) and \(4, 3\)"),
+        (lambda: tg.ones(2, 3) @ tg.ones(2, 3), RuntimeError, "3 against 2"),
+        (lambda: tg.ones(2) @ tg.ones(2, dtype=tg.float64), RuntimeError, "float32 and float64"),
+        (lambda: tg.ones(2, 3).sum(2), IndexError, r"sum: dim must be in \[-2, 1\]"),
+        (lambda: tg.ones(3)[3], IndexError, "index 3"),
+        (lambda: tg.ones(3)[0, 0], IndexError, "too many"),
+        (lambda: tg.ones(3)[::-1], ValueError, "positive"),
+        (lambda: tg.ones(3)[tg.ones(2)], IndexError, "float32"),
+        (lambda: tg.ones(2, 3).view(4), RuntimeError, "does not fit 6"),
+        (lambda: tg.ones(2, 3).t().view(6), RuntimeError, "reshape"),
+        (lambda: tg.ones(3).expand(2, 4), RuntimeError, "expand"),
+        (lambda: tg.cat([tg.ones(2, 3), tg.ones(2, 4)]), RuntimeError, "cat: sizes must agree"),
+        (lambda: tg.stack([]), RuntimeError, "at least one"),
+        (lambda: tg.tensor([1, 2]).mean(), RuntimeError, r"x\.float\(\)\.mean\(\)"),
+        (lambda: tg.ones(2).topk(3), RuntimeError, r"k must be in \[0, 2\]"),
+        (lambda: tg.ones(0).max(), IndexError, "no elements"),
+        (lambda: tg.ones(2).item(), RuntimeError, "one element"),
+        (lambda: bool(tg.ones(2)), RuntimeError, "ambiguous"),
+        (lambda: 1 - tg.tensor([True]), RuntimeError, "bool"),
+        (lambda: tg.tensor([1]) // 0, RuntimeError, "division by zero"),
+        (lambda: tg.where(tg.tensor([1]), 1.0, 2.0), RuntimeError, "compare first"),
+        (lambda: tg.einsum("ij,jk", tg.ones(2, 3), tg.ones(2, 3)), RuntimeError, "'j'.*3 and 2"),
+        (lambda: tg.einsum("ij->ik", tg.ones(2, 3)), RuntimeError, "'k'"),
+        (lambda: tg.ones(2).gather(0, tg.tensor([2])), IndexError, r"\[0, 1\]"),
+        (lambda: tg.ones(2, 3).masked_fill(tg.ones(2, 3), 0.0), RuntimeError, "bool"),
+        (lambda: tg.linalg.inv(tg.zeros(2, 2)), RuntimeError, "Singular"),
+        (lambda: tg.ones(2).add_(tg.ones(2, 2)), RuntimeError, "does not fit in place"),
+        (lambda: tg.tensor([1]).add_(0.5), RuntimeError, "int64; use add"),
+        (lambda: tg.ones(1).expand(3).mul_(2), RuntimeError, "clone"),
+        (lambda: tg.ones(2, requires_grad=True).numpy(), RuntimeError, "detach"),
+        (lambda: tg.ones(2, requires_grad=True).mul_(2), RuntimeError, "leaf"),
+    ],
+)
+def test_errors_name_the_operation_and_what_came(call: object, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()  # type: ignore[operator]
+
+
+def test_a_missing_name_says_so() -> None:
+    with pytest.raises(AttributeError, match=r"tinygrad_tf has no torch\.fft"):
+        tg.fft  # noqa: B018
+
+
+# --- views and indices ------------------------------------------------------------------------------------------------
+
+VIEWS = {
+    "view": lambda x: x.view(-1),
+    "reshape": lambda x: x.reshape(4, 3),
+    "transpose": lambda x: x.transpose(0, 1),
+    "T": lambda x: x.T,
+    "permute": lambda x: x.permute(1, 0),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "slice": lambda x: x[1:, ::2],
+    "one element": lambda x: x[1, 2],
+    "row": lambda x: x[1],
+    "narrow": lambda x: x.narrow(1, 1, 2),
+    "select": lambda x: x.select(1, -1),
+    "split": lambda x: x.split(2, 1)[1],
+    "chunk": lambda x: x.chunk(2)[0],
+    "unbind": lambda x: x.unbind(1)[2],
+    "diagonal": lambda x: x.diagonal(),
+    "unfold": lambda x: x.unfold(1, 2, 2),
+    "as_strided": lambda x: x.as_strided((2, 2), (4, 1), 1),
+    "detach": lambda x: x.detach(),
+    "data": lambda x: x.data,
+    "flatten": lambda x: x.flatten(),
+    "unflatten": lambda x: x.unflatten(1, (2, 2)),
+    "iteration": lambda x: list(x)[2],
+    "contiguous": lambda x: x.contiguous(),
+    "numpy": lambda x: tg.from_numpy(x.numpy()),
+}
+COPIES = {
+    "clone": lambda x: x.clone(),
+    "list": lambda x: x[[0, 1]],
+    "mask": lambda x: x[x > 0],
+    "reshape of a transpose": lambda x: x.t().reshape(-1),
+    "flip": lambda x: x.flip(0),
+    "index_select": lambda x: x.index_select(0, tg.tensor([0])),
+    "tensor": lambda x: tg.tensor(x),
+    "repeat": lambda x: x.repeat(1, 1),
+    "diag": lambda x: x.diag(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_share_memory(name: str) -> None:
+    x = tg.arange(12.0).reshape(3, 4)
+    part = VIEWS[name](x)
+    before = x.sum().item()
+    part.add_(1.0)
+    assert x.sum().item() == before + part.numel()
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_do_not(name: str) -> None:
+    x = tg.arange(12.0).reshape(3, 4)
+    COPIES[name](x).add_(1.0)
+    assert x.tolist() == tg.arange(12.0).reshape(3, 4).tolist()
+
+
+def test_integers_beside_index_arrays_are_looked_up_first() -> None:
+    """NumPy would put the array's axis first: (2, 3)."""
+    x = tg.arange(24).reshape(2, 3, 4)
+    assert x[0, :, [0, 1]].shape == (3, 2) and x[0, :, tg.tensor([0, 1])].tolist() == x[0][:, :2].tolist()
+    assert x[tg.tensor(1), :, [0, 1]].shape == (3, 2) and x[[0], :, [1]].shape == (1, 3)
+    x[1, :, [0, 3]] = tg.tensor([-1, -2])
+    assert x[1].tolist() == [[-1, 13, 14, -2], [-1, 17, 18, -2], [-1, 21, 22, -2]]
+
+
+def test_other_forms_of_indices() -> None:
+    x = tg.arange(12).reshape(3, 4)
+    assert x[..., None, 1].shape == (3, 1) and x[None, ..., -1].shape == (1, 3) and x[True].shape == (1, 3, 4)
+    assert x[np.int64(1), tg.tensor(2)].item() == 6 and x[range(2), 0].tolist() == [0, 4]
+    assert x[tg.tensor([1, 0, 1], dtype=tg.uint8)].shape == (2, 4) and x[x > 9].tolist() == [10, 11]
+    assert x[[[0, 1], [2, 0]], 1].tolist() == [[1, 5], [9, 1]] and x[:, tg.tensor([], dtype=tg.int64)].shape == (3, 0)
+    x[x > 9] = 0
+    x[0, 1:3] = tg.tensor([7.9, -7.9])
+    assert x[0].tolist() == [0, 7, -7, 3] and x[2].tolist() == [8, 9, 0, 0]
+
+
+def test_writing_into_what_is_needed_later_is_noticed_and_elsewhere_allowed() -> None:
+    x = tg.ones(3, requires_grad=True)
+    y = x * 2.0
+    z = y * y
+    y[0] = 0.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.sum().backward()
+    y = x * 2.0
+    z = y + 1.0  # needs no values
+    y.zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_in_place_forms_return_the_tensor_and_keep_its_memory() -> None:
+    x = tg.tensor([0.5, -0.25])
+    memory = x.data_ptr()
+    for name, arguments in [
+        ("add_", (1,)),
+        ("mul_", (2,)),
+        ("exp_", ()),
+        ("clamp_", (0, 9)),
+        ("neg_", ()),
+        ("pow_", (2,)),
+        ("sqrt_", ()),
+    ]:
+        assert getattr(x, name)(*arguments) is x and x.data_ptr() == memory
+    x += 1
+    x //= 2
+    assert x.data_ptr() == memory and Tensor.add_.__name__ == "add_"
+
+
+def test_shape_changes_in_place() -> None:
+    x = tg.zeros(2, 3)
+    assert x.unsqueeze_(0) is x and x.shape == (1, 2, 3) and x.squeeze_(0).t_().shape == (3, 2)
+    with pytest.raises(RuntimeError, match="leaf"):
+        tg.ones(2, requires_grad=True).unsqueeze_(0)
+
+
+# --- to Python and NumPy ----------------------------------------------------------------------------------------------
+
+
+def test_python_protocols() -> None:
+    n, x = tg.tensor(2), tg.tensor([1.0, 2.0])
+    assert list(range(5))[n] == 2 and "abc"[n] == "c" and int(n) == 2 and float(x[0]) == 1.0 and f"{x[1]:.2f}" == "2.00"
+    assert "%d" % n == "2"  # noqa: UP031
+    assert len(x) == 2 and 2.0 in x and [v.item() for v in x] == [1.0, 2.0]
+    a, b = x
+    assert (a + b).item() == 3.0 and {x: 1}[x] == 1 and x.clone() not in {x: 1}
+    with pytest.raises(TypeError, match="0-d"):
+        len(n)
+
+
+def test_numpy_functions_take_tensors() -> None:
+    x = tg.tensor([1.0, 4.0])
+    assert isinstance(np.sqrt(x), Tensor) and np.sqrt(x).tolist() == [1.0, 2.0] and np.asarray(x) is not x
+    made = np.float64(2.0) * x.requires_grad_()
+    assert isinstance(made, Tensor) and made.requires_grad and made.dtype is tg.float32
+    assert isinstance(np.ones(2) - x, Tensor) and (np.array([1.0, 5.0]) < x).tolist() == [False, False]
+
+
+def test_pickle_and_deepcopy() -> None:
+    x = tg.ones(2, dtype=tg.bfloat16, requires_grad=True)
+    for twin in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert twin.requires_grad and twin.dtype is tg.bfloat16 and twin.tolist() == [1.0, 1.0] and twin is not x
+    with pytest.raises(RuntimeError, match="leaf"):
+        copy.deepcopy(x * 2)
+
+
+def test_device_is_named_but_only_the_cpu_holds_tensors() -> None:
+    x = tg.ones(1)
+    assert x.device == tg.device("cpu") and str(x.device) == "cpu" and not x.is_cuda and x.to("cpu") is x
+    assert tg.device("cuda:1").index == 1 and repr(tg.device("cuda", 0)) == "device(type='cuda', index=0)"
+    with pytest.raises(RuntimeError, match="CPU alone"):
+        x.to("cuda")
+    with pytest.raises(RuntimeError, match="device must be one of"):
+        tg.device("gpu")
+
+
+# --- values at the edges ----------------------------------------------------------------------------------------------
+
+
+def test_reductions_of_nothing_and_of_one() -> None:
+    none = tg.zeros(0, 3)
+    assert none.sum(0).tolist() == [0.0] * 3 and none.prod().item() == 1.0 and none.max(1).values.shape == (0,)
+    assert math.isnan(tg.zeros(0).mean()) and math.isnan(tg.ones(1).std()) and math.isnan(tg.zeros(0).median())
+    assert none.any().item() is False and none.all().item() is True and none.argmax(1).shape == (0,)
+
+
+def test_nan_is_the_largest() -> None:
+    x = tg.tensor([1.0, math.nan, 3.0])
+    assert math.isnan(x.max()) and x.argmax().item() == 1 and x.topk(2).indices.tolist() == [1, 2]
+    assert x.sort(descending=True).indices.tolist() == [1, 2, 0] and x.sort().indices.tolist() == [0, 2, 1]
+    assert math.isnan(x.median()) and math.isnan(x.clamp(0, 1)[1]) and x.nan_to_num(9.0).tolist() == [1.0, 9.0, 3.0]
+
+
+def test_equal_elements() -> None:
+    x = tg.tensor([2.0, 1.0, 2.0, 1.0])
+    assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3] and x.sort().indices.tolist() == [1, 3, 0, 2]
+    assert x.max(0).indices.item() == 0 and x.cummax(0).indices.tolist() == [0, 0, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "function", "slope"),
+    [
+        ([0.0, 0.0], lambda x: x.norm(), [0.0, 0.0]),
+        ([3.0, 3.0], lambda x: x.std(), [0.0, 0.0]),
+        ([2.0, 0.0, 4.0], lambda x: x.prod(), [0.0, 8.0, 0.0]),
+        ([2.0, 0.0, 0.0], lambda x: x.prod(), [0.0, 0.0, 0.0]),
+        ([2.0, 0.0, 3.0], lambda x: x.cumprod(0).sum(), [1.0, 8.0, 0.0]),
+        ([0.0, -0.0], lambda x: x.abs().sum(), [0.0, 0.0]),
+        ([0.0], lambda x: tg.nn.functional.softplus(x).sum(), [0.5]),
+        ([-1.0, 0.5, 1.0], lambda x: x.clamp(-1.0, 0.5).sum(), [1.0, 1.0, 0.0]),
+        ([1.5, -1.5], lambda x: (x.floor() + x.round() + x.sign()).sum(), [0.0, 0.0]),
+        ([-math.inf, -math.inf], lambda x: x.logsumexp(0) * 0.0 + 1.0, [math.nan, math.nan]),
+        ([-math.inf, 0.0], lambda x: x.logsumexp(0), [0.0, 1.0]),
+        ([1.0, 1.0], lambda x: tg.maximum(x, tg.ones(2)).sum(), [0.5, 0.5]),
+    ],
+)
+def test_slopes_where_formulas_break(value: list[float], function: object, slope: list[float]) -> None:
+    x = tg.tensor(value, requires_grad=True)
+    function(x).backward()  # type: ignore[operator]
+    np.testing.assert_allclose(x.grad.numpy(), slope, atol=1e-7)
+
+
+def test_division_and_remainders_of_both_signs() -> None:
+    a, b = tg.tensor([7, -7, 7, -7]), tg.tensor([2, 2, -2, -2])
+    assert (a // b).tolist() == [3, -4, -4, 3] and (a % b).tolist() == [1, 1, -1, -1]
+    assert tg.fmod(a, b).tolist() == [1, -1, 1, -1]
+    assert tg.div(a, b, rounding_mode="trunc").tolist() == [3, -3, -3, 3]
+    assert tg.div(tg.tensor([1.0, -1.0, 0.0]), 0).tolist()[:2] == [math.inf, -math.inf]
+
+
+def test_multinomial_never_draws_what_has_no_weight() -> None:
+    with pytest.raises(RuntimeError, match="multinomial"):
+        tg.multinomial(tg.tensor([0.0, 1.0]), 2)
+    assert set(tg.multinomial(tg.tensor([0.0, 1.0, 1.0]), 200, replacement=True).tolist()) == {1, 2}
+
+
+# --- printing: what PyTorch 2.13 prints -------------------------------------------------------------------------------
+
+TEXTS = [
+    (lambda: tg.tensor(2.5), "tensor(2.5000)"),
+    (lambda: tg.tensor([1.0, 2.0, 3.0]), "tensor([1., 2., 3.])"),
+    (
+        lambda: tg.tensor([[0.1234567, 10.5], [-3, 100]]),
+        "tensor([[  0.1235,  10.5000],\n        [ -3.0000, 100.0000]])",
+    ),
+    (lambda: tg.tensor([1e-5, 1.0]), "tensor([1.0000e-05, 1.0000e+00])"),
+    (lambda: tg.tensor([math.nan, math.inf, 1.0]), "tensor([nan, inf, 1.])"),
+    (lambda: tg.tensor([True, False]), "tensor([ True, False])"),
+    (lambda: tg.tensor([1, -20, 300]), "tensor([  1, -20, 300])"),
+    (lambda: tg.zeros(2, 0), "tensor([], size=(2, 0))"),
+    (lambda: tg.zeros(0, dtype=tg.int64), "tensor([], dtype=torch.int64)"),
+    (lambda: tg.tensor([1, 2], dtype=tg.int32), "tensor([1, 2], dtype=torch.int32)"),
+    (lambda: tg.tensor([0.5], dtype=tg.bfloat16), "tensor([0.5000], dtype=torch.bfloat16)"),
+    (lambda: tg.ones(2, requires_grad=True), "tensor([1., 1.], requires_grad=True)"),
+    (lambda: tg.ones(2, requires_grad=True) + 1, "tensor([2., 2.], grad_fn=<AddBackward0>)"),
+    (lambda: tg.zeros(1, 2, 2), "tensor([[[0., 0.],\n         [0., 0.]]])"),
+    (
+        lambda: tg.arange(2000.0),
+        "tensor([0.0000e+00, 1.0000e+00, 2.0000e+00,  ..., 1.9970e+03, 1.9980e+03,\n        1.9990e+03])",
+    ),
+    (lambda: tg.arange(1200), "tensor([   0,    1,    2,  ..., 1197, 1198, 1199])"),
+    (
+        lambda: tg.zeros(400, 4),
+        "tensor([[0., 0., 0., 0.],\n        [0., 0., 0., 0.],\n        [0., 0., 0., 0.],\n        ...,\n"
+        "        [0., 0., 0., 0.],\n        [0., 0., 0., 0.],\n        [0., 0., 0., 0.]])",
+    ),
+    (lambda: tg.ones(2, 3).shape, "torch.Size([2, 3])"),
+    (
+        lambda: tg.tensor([3.0, 1.0]).max(0),
+        "torch.return_types.max(\nvalues=tensor(3.),\nindices=tensor(0))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), TEXTS, ids=range(len(TEXTS)))
+def test_text_of_tensors(make: object, text: str) -> None:
+    assert repr(make()) == text  # type: ignore[operator]
+
+
+def test_printoptions() -> None:
+    try:
+        tg.set_printoptions(precision=2, sci_mode=False)
+        assert repr(tg.tensor([1e-5, 1.5])) == "tensor([0.00, 1.50])"
+        tg.set_printoptions(threshold=4, edgeitems=1, linewidth=20)
+        assert repr(tg.arange(6)) == "tensor([0,  ..., 5])"
+        with pytest.raises(ValueError, match="profile"):
+            tg.set_printoptions(profile="long")
+    finally:
+        tg.set_printoptions(profile="default")
+
+
+# --- against PyTorch, where it is installed ---------------------------------------------------------------------------
+
+
+def test_random_indices_agree_with_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+
+    def part(n: int) -> object:
+        kind = rng.integers(6)
+        if kind == 0:
+            return int(rng.integers(-n, n))
+        if kind == 1:
+            return slice(int(rng.integers(-n, n)), None, int(rng.integers(1, 3)))
+        if kind == 2:
+            return rng.integers(-n, n, 2).tolist()
+        if kind == 3:
+            return rng.integers(-n, n, (2, 1))
+        return rng.random(n) < 0.5 if kind == 4 else None
+
+    compared = 0
+    for _ in range(300):
+        array = rng.normal(size=rng.integers(1, 4, rng.integers(1, 5)))
+        key = [part(n) for n in array.shape[: rng.integers(1, array.ndim + 1)]]
+        if rng.random() < 0.3:
+            key.insert(int(rng.integers(len(key) + 1)), ...)
+        results = []
+        for t in (torch, tg):
+            x = t.from_numpy(array.copy()).requires_grad_()
+            try:
+                found = x[tuple(t.from_numpy(p) if isinstance(p, np.ndarray) else p for p in key)]
+                (found * found).sum().backward()
+                results.append((found.detach().numpy(), x.grad.numpy()))
+            except IndexError:
+                results.append(None)
+        assert (results[0] is None) == (results[1] is None), key
+        if results[0] is not None:
+            compared += 1
+            for ours, theirs in zip(results[1], results[0], strict=True):
+                np.testing.assert_allclose(ours, theirs, err_msg=str(key))
+    assert compared > 150
