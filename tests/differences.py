@@ -13,7 +13,7 @@ from tinygrad_tf import Tensor, engine, no_grad
 
 
 def numeric_gradient(value: Callable[[], float], array: np.ndarray, step: float = 1e-3) -> np.ndarray:
-    """d value / d array, by two central differences and one step of Richardson's extrapolation (error of order step^4)."""
+    """d value / d array, by two central differences and one of Richardson's extrapolations (error of order step^4)."""
     gradient = np.zeros(array.shape)
     for place in np.ndindex(array.shape):
         kept = array[place].copy()
@@ -56,10 +56,8 @@ def worst_error(function: Callable[[], Tensor], leaves: Sequence[Tensor], order:
         return slope().item()
 
     out = projected() if order == 1 else slope()
-    if not out.requires_grad:  # a linear function: its gradient is constant
-        analytic = [None] * len(leaves)
-    else:
-        analytic = engine.grad([out], leaves, [None])
+    linear = not out.requires_grad  # a linear function has a constant gradient
+    analytic = [None] * len(leaves) if linear else engine.grad([out], leaves, [None])
     worst = 0.0
     for leaf, gradient in zip(leaves, analytic, strict=True):
         numeric = numeric_gradient(value, leaf.array)

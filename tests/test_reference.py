@@ -1,4 +1,4 @@
-"""What PyTorch computes: stored values for operations, layers and ten training steps, and PyTorch itself if it is there."""
+"""What PyTorch computes: stored values for operations and ten training steps, and PyTorch itself if it is there."""
 
 from __future__ import annotations
 

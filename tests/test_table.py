@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests import table_transformer  # noqa: F401 - it adds its rows
 from tests.differences import worst_error
 from tests.table import CASES, Case
 from tinygrad_tf import Tensor, engine, use_reference
@@ -69,4 +70,5 @@ def first_order(function: object, leaves: list[Tensor]) -> list[np.ndarray]:
     out = function()  # type: ignore[operator]
     cotangent = Tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.dtype))
     gradients = engine.grad([out], leaves, [cotangent])
-    return [out.array, *(np.zeros(t.shape, t.dtype) if g is None else g.array for t, g in zip(leaves, gradients, strict=True))]
+    found = [np.zeros(t.shape, t.dtype) if g is None else g.array for t, g in zip(leaves, gradients, strict=True)]
+    return [out.array, *found]
