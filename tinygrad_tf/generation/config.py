@@ -28,7 +28,7 @@ class GenerationConfig:
     stop_tokens: tuple[int, ...] = ()  # a text ends behind any of these; one id may be given alone
     pad_token: int | None = None  # fills shorter rows behind their end; by default the first stop token, else 0
 
-    # Sampling, in the order in which the rules apply
+    # Sampling, in the order in which the rules apply; the prompt counts as text, too
     repetition_penalty: float = 1.0  # above 1, tokens that occurred become less likely
     no_repeat_ngram: int | None = None  # no sequence of so many tokens twice
     temperature: float = 1.0  # 0: always the likeliest token

@@ -30,7 +30,7 @@ def probabilities(logits: ArrayLike) -> Logits:
     """
     values = np.asarray(logits, np.float64)
     top = values.max()
-    weights = (values == math.inf).astype(np.float64) if top == math.inf else np.exp(values - top)
+    weights = (values == math.inf).astype(np.float64) if top == math.inf else _exp(values - top)
     return weights / weights.sum()
 
 
@@ -45,7 +45,7 @@ def log_probabilities(logits: ArrayLike) -> Logits:
     if top == math.inf:
         values, top = np.where(values == math.inf, 0.0, -math.inf), 0.0
     shifted = values - top
-    return shifted - math.log(np.exp(shifted).sum())
+    return shifted - math.log(_exp(shifted).sum())
 
 
 def with_temperature(logits: ArrayLike, temperature: float) -> Logits:
@@ -62,7 +62,7 @@ def with_temperature(logits: ArrayLike, temperature: float) -> Logits:
     top = values.max()
     if not math.isfinite(top):
         return values.copy()
-    with np.errstate(over="ignore"):  # a tiny temperature: all but the largest become -inf
+    with np.errstate(over="ignore", under="ignore"):  # a tiny temperature: all but the largest become -inf
         return (values - top) / float(temperature)
 
 
@@ -164,6 +164,12 @@ def checked(logits: ArrayLike) -> Logits:
     if np.isnan(values).any() or values.max() == -math.inf:
         raise ValueError("choose: the logits hold NaN, or -inf only; the model's weights are broken or not trained")
     return values
+
+
+def _exp(values: Logits) -> Logits:
+    """exp, for which it is no error that tiny results become 0."""
+    with np.errstate(under="ignore"):
+        return np.exp(values)
 
 
 def _descending(values: Logits) -> NDArray[np.intp]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf.autograd import no_grad
-from tinygrad_tf.creation import from_numpy
+from tinygrad_tf.creation import as_tensor, from_numpy
 from tinygrad_tf.nn import Module
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
@@ -35,11 +35,17 @@ class Conditioned:
     and may take target_mask, positions and cache, too. The source is encoded once a generation. There is one prompt for
     each source: a start token, as a rule.
 
-        generate_batch(Conditioned(model, source), [[start]] * len(source), GenerationConfig(stop_tokens=end))
+    >>> from tinygrad_tf.generation import GenerationConfig, generate_batch
+    >>> from tinygrad_tf.models import Transformer, TransformerConfig
+    >>> sizes = dict(d_model=8, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
+    >>> model = Transformer(TransformerConfig(vocab_size=9, **sizes))
+    >>> answers = Conditioned(model, source=[[3, 4], [5, 6]])
+    >>> generate_batch(answers, prompts=[[1], [1]], config=GenerationConfig(max_new_tokens=5)).tokens.shape
+    (2, 5)
     """
 
     model: Any
-    source: Tensor
+    source: Any  # Tensor, array or lists
     source_mask: Tensor | None = None  # (B, 1, 1, S), True at real tokens; by default the model's own
 
 
@@ -95,7 +101,7 @@ class SourceReader(Reader):
         self.model = model
         decoder = getattr(model, "decoder", None)
         self._settings(model, model.decode, getattr(decoder, "layers", None), "target_mask")
-        source, self.source_mask = conditioned.source, conditioned.source_mask
+        source, self.source_mask = as_tensor(conditioned.source), conditioned.source_mask
         if source.ndim != 2:
             raise InputError(f"Conditioned: source must be ids (B, S), got {tuple(source.shape)}")
         if self.source_mask is None and hasattr(model, "source_mask"):

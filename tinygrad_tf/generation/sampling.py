@@ -77,6 +77,11 @@ def generate(
     """Go on after the token `ids` of a prompt: gives `length` new ids, each as soon as it is chosen.
 
     `stream` with the two settings that are used most, and without its notice of a long text.
+
+    >>> def counting(ids):
+    ...     return np.eye(10)[(ids.array + 1) % 10]
+    >>> list(generate(counting, [3], 4, temperature=0))
+    [4, 5, 6, 7]
     """
     config = GenerationConfig(max_new_tokens=_length(length), temperature=temperature, top_k=top_k)
     return _stream(model, check_prompt(ids), config, generator, notice=False)
