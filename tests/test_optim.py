@@ -202,7 +202,7 @@ SCHEDULES: dict[str, Schedule] = {
     "CosineAnnealingWarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
     "CosineAnnealingWarmRestarts equal": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, [1.0, 2.0], total_steps=14),
-    "OneCycleLR three": lambda s, o: s.OneCycleLR(o, 1.0, epochs=2, steps_per_epoch=7, anneal_strategy="linear", three_phase=True),
+    "OneCycleLR three": lambda s, o: s.OneCycleLR(o, 1.0, None, 2, 7, 0.3, "linear", three_phase=True),
     "SequentialLR": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 6), s.ExponentialLR(o, 0.5)], [3, 9]
     ),

@@ -64,12 +64,14 @@ def _look_further(package: str, name: str) -> _Any:
     """What a package has not got: a module not imported yet, or as_torch.py answers, or it says what is missing."""
     holder = f"{__name__}.{package}".rstrip(".")
     path = f"{holder}.{name}"
-    if not name.startswith("__") and "__path__" in vars(_sys.modules[holder]) and _importlib_util.find_spec(path) is not None:
+    if name.startswith("__"):
+        raise AttributeError(f"module {holder!r} has no attribute {name!r}")
+    if "__path__" in vars(_sys.modules[holder]) and _importlib_util.find_spec(path) is not None:
         return _importlib.import_module(path)
     return _importlib.import_module(f"{__name__}.as_torch").find(package, name)
 
 
-_packages = ("", "autograd", "linalg", "nn", "nn.attention", "nn.functional", "nn.init", "nn.utils", "optim", "optim.lr_scheduler")
-for _package in (*_packages, "utils", "utils.data"):
+_packages = "autograd linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler utils utils.data"
+for _package in ("", *_packages.split()):
     _module = _sys.modules[f"{__name__}.{_package}".rstrip(".")]
     _module.__dict__["__getattr__"] = _partial(_look_further, _package)

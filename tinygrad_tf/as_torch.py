@@ -221,7 +221,7 @@ def _modules() -> dict[str, dict[str, Any]]:
 
 
 def _is_layer_of_pytorch(name: str, value: Any) -> bool:
-    return inspect.isclass(value) and hasattr(value, "register_buffer") and f"nn.{name}" not in OWN_LAYERS
+    return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
 
 
 class _Module(types.ModuleType):
@@ -344,7 +344,13 @@ NAMESPACES = (
 
 OURS = "not in PyTorch"
 GRADIENT_CHECKS = ("GradcheckError", "GradcheckWarning", "check_backward", "check_module", "gradient_report")
-OWN_LAYERS = ("nn.MultiHeadAttention", "nn.Block", "nn.FeedForward", "nn.SinusoidalPositions", "nn.LearnedPositions")
+OWN_PARTS = (  # parts of this package's own Transformers, in nn
+    "AdditiveAttention", "AlibiPositions", "AttentionPositions", "Block", "BlockSparseAttention", "FeedForward",
+    "KeyValueCache", "LearnedPositions", "LinearAttention", "LocalAttention", "MultiHeadAttention", "NoPositions",
+    "RelativePositions", "Remembered", "RotaryPositions", "SequenceBatchNorm", "SinusoidalPositions", "alibi_slopes",
+    "causal_mask", "combine_masks", "make_attention", "make_norm", "padding_mask", "rotation", "sinusoidal_table",
+    "window_mask",
+)  # fmt: skip
 TEXTS: tuple[str, ...] = (
     "CharTokenizer",
     "Text",
@@ -370,11 +376,6 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
     "amp.autocast": "rounds as bfloat16 hardware does, but computes in float32: it is not faster",
     "amp.GradScaler": "inert: losses are float32",
-    "nn.MultiHeadAttention": f"{OURS}: the plain class of the papers, masks are True where a query may attend",
-    "nn.Block": f"{OURS}: a Transformer block, pre-norm or post-norm",
-    "nn.FeedForward": f"{OURS}: the feed-forward part of a block",
-    "nn.SinusoidalPositions": f"{OURS}: sines and cosines added to embeddings",
-    "nn.LearnedPositions": f"{OURS}: trained vectors added to embeddings",
     "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
     "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
     "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",
@@ -382,6 +383,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "amp.is_autocast_enabled": f"{OURS} by this name: there it is torch.is_autocast_enabled, which is here, too",
     "autograd.is_grad_enabled": f"{OURS} by this name: there it is torch.is_grad_enabled, which is here, too",
     "utils.data.WorkerInfo": f"{OURS} by this name: what get_worker_info returns",
+    **{f"nn.{name}": f"{OURS}: a part of this package's own Transformers" for name in OWN_PARTS},
     **{f"autograd.{name}": f"{OURS}: checking of gradients" for name in GRADIENT_CHECKS},
     **{f"utils.data.{name}": f"{OURS}: texts and their tokens" for name in TEXTS},
 }

@@ -87,7 +87,7 @@ class Sequential(_Indexed):
 
     >>> from tinygrad_tf import nn, zeros
     >>> nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))(zeros(4, 2)).shape
-    Size([4, 1])
+    torch.Size([4, 1])
     """
 
     def __init__(self, *modules: Any):

@@ -38,7 +38,7 @@ class MultiheadAttention(Module):
     >>> x = zeros(1, 3, 8)
     >>> out, weights = attention(x, x, x, is_causal=True)
     >>> out.shape, weights.shape
-    (Size([1, 3, 8]), Size([1, 3, 3]))
+    (torch.Size([1, 3, 8]), torch.Size([1, 3, 3]))
     """
 
     in_proj_weight: Parameter | None

@@ -79,7 +79,7 @@ class TransformerEncoderLayer(_Layer):
 
     >>> from tinygrad_tf import nn, zeros
     >>> nn.TransformerEncoderLayer(d_model=8, nhead=2, batch_first=True)(zeros(1, 3, 8)).shape
-    Size([1, 3, 8])
+    torch.Size([1, 3, 8])
     """
 
     def forward(
@@ -191,7 +191,7 @@ class Transformer(Module):
     >>> from tinygrad_tf import nn, zeros
     >>> model = nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1, dim_feedforward=16)
     >>> model(zeros(5, 1, 8), zeros(3, 1, 8)).shape
-    Size([3, 1, 8])
+    torch.Size([3, 1, 8])
     """
 
     def __init__(
