@@ -41,6 +41,11 @@ def test_readme_examples() -> None:
         assert [line.strip() for line in expected] == printed, (expected, printed)
 
 
+def test_ci_runs_the_command_of_the_readme() -> None:
+    command = next(line.strip() for line in README.splitlines() if "pytest" in line and line.startswith("    "))
+    assert command in (TOP / ".ci" / "run").read_text(encoding="utf-8")
+
+
 def test_readme_names_every_file() -> None:
     """The file tree of the README shows the package's files and folders, and nothing that is not there."""
     tree = re.findall(r"^    (\S+)  ", README, re.MULTILINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,16 +26,20 @@ def _wide(a: np.ndarray) -> np.ndarray:
     return a.astype(np.float32) if category(a.dtype) == 2 and a.dtype.itemsize == 2 else a
 
 
+def _rows(a: np.ndarray) -> np.ndarray:
+    """(..., C) as (rows, C); spelled out, as -1 says nothing where C is 0."""
+    return _wide(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]))
+
+
 def _linear_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: np.ndarray) -> list[Any]:
     """dx = g W, dW = g^T x, db = sum of g over all rows."""
-    rows, flat, table = (_wide(a) for a in (g.reshape(-1, weight.shape[0]), x.reshape(-1, weight.shape[1]), weight))
-    dx, dweight, dbias = kernels.matmul.linear_backward(rows, flat, table, *wanted)
+    dx, dweight, dbias = kernels.matmul.linear_backward(_rows(g), _rows(x), _wide(weight), *wanted)
     return [None if dx is None else dx.reshape(x.shape), dweight, dbias]
 
 
 @fused(reference=linear_reference, backward=_linear_backward)
 def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, None]:
-    flat = _wide(x.reshape(-1, weight.shape[1]))
+    flat = _rows(x)
     if flat.dtype.kind == "f":
         y = kernels.matmul.linear(flat, _wide(weight), None if bias is None else _wide(bias))
     else:
