@@ -1,15 +1,27 @@
 """The matrix product kernels against NumPy in float64 (longdouble for float64), over shapes, layouts and widths."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tinygrad_tf.kernels import _vector
 from tinygrad_tf.kernels import matmul as kernels
+from tinygrad_tf.kernels._cache import cache_root
+from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
 
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
-many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(
+    max_examples=30 if _vector.SETTING in os.environ else 150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+small_too = pytest.mark.usefixtures("small_products")
 LAYOUTS = (
     "rows",
     "columns",
@@ -69,10 +81,20 @@ def normal(seed, *shape, dtype=np.float32):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-size = st.one_of(st.integers(0, 70), st.sampled_from([96, 127, 128, 257, 300, 515]))
+size = st.one_of(st.integers(0, 9), st.integers(0, 70), st.sampled_from([96, 127, 128, 257, 300, 515]))
+
+
+@pytest.fixture(params=["as it decides", "kernels only"])
+def small_products(request, monkeypatch):
+    """Once as it is, where NumPy computes the small ones, and once with all of them left to the kernels."""
+    if request.param == "kernels only":
+        monkeypatch.setattr(kernels, "SMALL", 0)
+
+
 layout = st.sampled_from(LAYOUTS)
 
 
+@small_too
 @DTYPES
 @many
 @given(size, size, size, layout, layout, st.integers(0, 1000))
@@ -98,6 +120,7 @@ STACKS = [
 ]
 
 
+@small_too
 @DTYPES
 @many
 @given(st.sampled_from(STACKS), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), layout, layout)
@@ -107,6 +130,7 @@ def test_stacks_broadcast(dtype, stacks, M, K, N, left, right):
     check(kernels.matmul(a, b), a, b, units=max(K, 4))
 
 
+@small_too
 @pytest.mark.parametrize("heads", [3, 70])
 def test_heads_are_split_through_strides(heads):
     a = normal(0, 5, 20, heads, 24).transpose(0, 2, 1, 3)
@@ -124,6 +148,7 @@ def test_large(dtype, M, K, N, layouts):
     check(kernels.matmul(a, b), a, b)
 
 
+@small_too
 def test_output_argument():
     a, b = normal(0, 40, 30), normal(1, 30, 50)
     want = kernels.matmul(a, b)
@@ -140,6 +165,7 @@ def test_output_argument():
         kernels.matmul(a, b, out=np.empty((50, 40), np.float32))
 
 
+@small_too
 def test_output_may_be_an_operand():
     square = normal(0, 60, 60)
     want = kernels.matmul(square, square)
@@ -147,6 +173,7 @@ def test_output_may_be_an_operand():
     assert np.array_equal(square, want)
 
 
+@small_too
 @pytest.mark.parametrize("depth", [20, 600, 0])
 def test_accumulate(depth):
     a, b, start = normal(0, 40, depth), normal(1, depth, 50), normal(2, 40, 50)
@@ -168,6 +195,7 @@ def test_what_it_accepts():
         kernels.matmul(np.ones((2, 1, 1)), np.ones((3, 1, 1)))
 
 
+@small_too
 @DTYPES
 @pytest.mark.parametrize(("M", "K", "N"), [(1, 3, 1), (13, 40, 33), (30, 300, 100)])
 def test_nan_and_infinity(dtype, M, K, N):
@@ -182,6 +210,7 @@ def test_nan_and_infinity(dtype, M, K, N):
                 assert np.array_equal(got[np.isinf(want)], want[np.isinf(want)])
 
 
+@small_too
 def test_nothing_outside_is_touched():
     room = np.full((64, 200), np.float32(np.nan))
     a, b, c = room[:13, 1:38], room[14:51, 3:76], np.full(13 * 73 + 2, 7, np.float32)
@@ -191,6 +220,7 @@ def test_nothing_outside_is_touched():
     assert c[0] == c[-1] == 7
 
 
+@small_too
 @DTYPES
 @many
 @given(st.integers(0, 70), size, st.integers(0, 70), layout, layout, st.booleans())
@@ -201,6 +231,7 @@ def test_linear(dtype, M, K, N, left, right, has_bias):
     assert kernels.linear_reference(x, weight, bias).shape == (M, N)
 
 
+@small_too
 @DTYPES
 @pytest.mark.parametrize(("M", "K", "N"), [(100, 30, 65), (3000, 40, 70), (1, 5, 300), (0, 3, 4), (7, 0, 3), (7, 3, 0)])
 def test_linear_backward(dtype, M, K, N):
@@ -214,3 +245,46 @@ def test_linear_backward(dtype, M, K, N):
     assert kernels.linear_backward(g, x, weight, False, False, False) == (None, None, None)
     plain = kernels.linear_backward_reference(g, x, weight)
     assert [p.shape for p in plain] == [dx.shape, dweight.shape, dbias.shape]
+
+
+def results():
+    """Products of every kind: packed by block and before, thin, stacked, deep; and sums of columns."""
+    deep, wide = normal(0, 90, 5000), normal(1, 5000, 130)
+    yield kernels.matmul(deep, wide)
+    yield kernels.matmul(normal(2, 700, 300), normal(3, 300, 500))
+    yield kernels.matmul(normal(4, 300, 700).T, normal(5, 500, 300).T)
+    yield kernels.matmul(normal(6, 2, 1500), normal(7, 1500, 1100))
+    yield kernels.matmul(normal(8, 40, 33, 20), normal(9, 40, 45, 20).swapaxes(1, 2))
+    yield kernels.linear(normal(10, 400, 70), normal(11, 300, 70), normal(12, 300))
+    yield kernels.column_sums(normal(13, 3000, 200))
+
+
+def test_same_bits_for_any_number_of_threads():
+    before, runs = get_num_threads(), []
+    try:
+        for number in (1, 2, 5):
+            set_num_threads(number)
+            runs.append([result.tobytes() for result in results()])
+    finally:
+        set_num_threads(before)
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.skipif(_vector.SETTING in os.environ, reason="this is that process")
+@pytest.mark.parametrize("width", ["16", "32"])
+def test_other_vector_widths(width):
+    environment = dict(os.environ, **{_vector.SETTING: width})
+    root = cache_root()
+    if root is not None:
+        environment["TINYGRAD_TF_CACHE"] = str(root / f"width-{width}")
+    command = [sys.executable, "-m", "pytest", __file__, "-q", "-n0", "-p", "no:cacheprovider"]
+    chosen = ["-k", "((any_shape or stacks) and kernels) or large or threads"]
+    done = subprocess.run([*command, *chosen], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_width_is_refused():
+    environment = dict(os.environ, **{_vector.SETTING: "48"})
+    command = [sys.executable, "-c", "import tinygrad_tf.kernels._vector"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "must be 16, 32 or 64, got '48'" in done.stderr

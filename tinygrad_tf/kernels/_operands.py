@@ -11,6 +11,24 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+FIRST = np.zeros(1, np.int64)
+
+
+# Matrices in a flat array, as (flat, starts, row, column): element (i, j) of number `item` is
+# flat[starts[item] + i * row + j * column]. A plain tuple, because a named one costs 0.2 microseconds more.
+Operand = tuple[Array, Array, int, int]
+
+
+def operand(array: Array, stack: tuple[int, ...]) -> Operand:
+    """A matrix, or a stack of them whose leading dimensions are broadcast to `stack`."""
+    if not stack and array.ndim == 2:
+        flags = array.flags
+        if flags.carray:
+            return array.ravel(), FIRST, array.shape[1], 1
+        if flags.farray:
+            return array.T.ravel(), FIRST, 1, array.shape[0]
+    flat, start, strides = flatten(array)
+    return flat, stack_starts(stack, array.shape, strides, start), strides[-2], strides[-1]
 
 
 def flatten(array: Array) -> tuple[Array, int, tuple[int, ...]]:

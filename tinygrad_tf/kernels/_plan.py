@@ -16,18 +16,23 @@ import functools
 import math
 from typing import NamedTuple
 
-from tinygrad_tf.kernels._tiles import GAP, HEIGHT
+from tinygrad_tf.kernels._vector import HEIGHT, LOW_HEIGHT, VECTOR_BYTES
 
 IN_PLACE, BY_BLOCK, BEFORE = 0, 1, 2
+PANEL_BYTES = 2 * VECTOR_BYTES
 
 DEPTH = 384  # of C's sums between two visits; a panel of B, 384 x 128 bytes, stays close to the first-level cache
 STRIP = HEIGHT * (96 // HEIGHT)  # rows of A that meet all panels of a block: more would touch too many pages
 MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block: 256 x 384 of B stay in the second-level cache
 BLOCKS = 8  # enough to keep a few threads evenly busy, few enough to read the operands seldom
 SMALLEST_BLOCK = 1 << 21  # multiply-adds, about 25 microseconds
+GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
 PACKED_AT_ONCE = 1 << 15  # elements
 LARGEST_PACKED = 1 << 18  # elements
 FAR = 4096  # elements from one row of A to the next: that far apart, rows would share few sets of the caches
+THIN = 8  # rows of A up to which dot products beat packing B.T
+MOST_RUN = 1024  # columns of B in a block of few rows: C's part stays in the first-level cache
+SMALLEST_READ = 1 << 17  # elements of B in a block of few rows
 SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
 
 
@@ -46,12 +51,10 @@ class Plan(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def plan_product(
-    items: int, shared: bool, M: int, N: int, K: int, width: int, a_row: int, a_col: int, rows_of_b: bool
-) -> Plan:
+def plan_product(items: int, M: int, N: int, K: int, width: int, a_row: int, a_col: int, rows_of_b: bool) -> Plan:
     """The plan for `items` products (M, K) @ (K, N) with panels of `width` columns.
 
-    shared: there is only one A and one B; a_row, a_col: the strides of A; rows_of_b: B has contiguous rows.
+    a_row, a_col: the strides of A; rows_of_b: B has contiguous rows.
     """
     scattered = (a_row == 1 and a_col > 1) or (a_col == 1 and a_row >= FAR)
     left = BY_BLOCK if scattered and M > 1 and width < N else IN_PLACE
@@ -61,9 +64,9 @@ def plan_product(
     if work <= target and M <= MOST_ROWS and N <= MOST_COLUMNS:
         group = max(1, target // work)
         return Plan(math.ceil(items / group), M, N, group, left, right, 0, 0, 0)
-    if shared and left == BY_BLOCK and M * K <= LARGEST_PACKED:
+    if items == 1 and left == BY_BLOCK and M * K <= LARGEST_PACKED:
         left = BEFORE
-    if shared and right == BY_BLOCK and N * K <= LARGEST_PACKED:
+    if items == 1 and right == BY_BLOCK and N * K <= LARGEST_PACKED:
         right = BEFORE
     rows, columns = _block_shape(M, N, math.ceil(work / target), width, left, right)
     count = items * math.ceil(M / rows) * math.ceil(N / columns)
@@ -72,6 +75,21 @@ def plan_product(
     right_units = stretches * math.ceil(panels / units_of(width, K)) if right == BEFORE else 0
     size = (right == BEFORE) * panels * width * K + (left == BEFORE) * groups * (HEIGHT * K + stretches * GAP)
     return Plan(count, rows, columns, 1, left, right, left_units, right_units, size + 16 if size else 0)
+
+
+@functools.lru_cache(4096)
+def plan_thin(
+    items: int, M: int, N: int, K: int, lanes: int, rows_of_a: bool, columns_of_b: bool, rows_of_b: bool
+) -> tuple[int, int, int] | None:
+    """(blocks, columns in one, products in one) if few rows of A make B's reading all that counts, else None."""
+    if not (rows_of_b and M <= LOW_HEIGHT) and not (columns_of_b and rows_of_a and M <= THIN):
+        return None
+    each = max(1, SMALLEST_READ // (N * K))
+    if N * K <= SMALLEST_READ:
+        return math.ceil(items / each), N, each
+    across = max(math.ceil(N / MOST_RUN), min(BLOCKS, N * K // SMALLEST_READ))
+    columns = math.ceil(N / lanes / across) * lanes
+    return items * math.ceil(N / columns), columns, 1
 
 
 def units_of(width: int, K: int) -> int:

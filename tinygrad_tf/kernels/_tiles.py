@@ -21,11 +21,11 @@ from typing import Any
 
 from tinygrad_tf.kernels import _vector as vector
 from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._plan import GAP
 
 HEIGHT, LOW_HEIGHT = vector.HEIGHT, vector.LOW_HEIGHT
 HAS_MASKED_LOADS = vector.HAS_MASKED_LOADS
 PANEL = 2  # vectors in a row of a panel
-GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
 
 lanes: Any = vector.lanes
 transpose_square: Any = vector.make_transpose(vectors=1)
@@ -36,7 +36,8 @@ copy_column = vector.make_copy(rows=HEIGHT)
 
 def make_panel(vectors: int, ragged: bool) -> Callable[..., Any]:
     """C[M, n] = A[M, K] @ B[K, n] (+ D): tiles downwards, the last rows in low tiles; a_step from one to the next."""
-    tile, low_tile = vector.make_tile(HEIGHT, vectors, ragged), vector.make_tile(LOW_HEIGHT, vectors, ragged=True)
+    tile = vector.make_tile(HEIGHT, vectors, ragged_rows=False, ragged_columns=ragged)
+    low_tile = vector.make_tile(LOW_HEIGHT, vectors, ragged_rows=True, ragged_columns=ragged)
 
     @kernel
     def panel(M, n, K, A, a0, a_row, a_col, a_step, B, b0, b_row, C, c0, c_row, add, D, d0, d_row):

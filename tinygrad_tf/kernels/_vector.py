@@ -6,6 +6,7 @@ arrays with offsets and strides counted in elements, and keep whole tiles in reg
     lanes(A)            how many elements of A's type one register holds (a constant when compiled)
     tile_height(A)      rows of the largest tile (a constant when compiled)
     make_tile(...)      C[rows, vectors * lanes] = A @ B (+ D), summed in registers
+    make_add_rows(...)  C += x @ B for a few rows of B
     make_copy(...)      copies a fixed number of elements
     make_transpose(...) B = A.T for lanes columns of A, by register shuffles
 
@@ -151,17 +152,17 @@ class Emitter:
         return ir.Constant(ir.VectorType(I32, len(lanes)), lanes)
 
 
-def make_tile(rows: int, vectors: int, ragged: bool) -> Callable[..., Any]:
+def make_tile(rows: int, vectors: int, ragged_rows: bool, ragged_columns: bool) -> Callable[..., Any]:
     """The inner loop of a matrix product: C[rows, vectors * lanes] = A[rows, depth] @ B[depth, ...] (+ D).
 
     The compiled intrinsic takes (depth, height, width, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, D, d0,
     d_row): flat arrays of one float type, where each begins, and its strides in elements. B, C and D have contiguous
     rows. depth >= 1. With `add`, D is added to the product: C itself to accumulate, or a bias with d_row = 0.
 
-    A tile that is not ragged ignores height and width: it is full. A ragged one has 1 <= height <= rows and 1 <= width
-    <= vectors * lanes. Rows beyond the height repeat the last one (they read and write the same memory as it, and all
-    reading comes before all writing), columns beyond the width are masked. Where masked loads are slow, B must have
-    whole vectors to read (a packed panel).
+    Only a tile with ragged rows heeds height, 1 <= height <= rows: rows beyond repeat the last one (they read and write
+    the same memory as it, and all reading comes before all writing). Only one with ragged columns heeds width, 1 <=
+    width <= vectors * lanes: columns beyond are masked. Where masked loads are slow, it reads whole vectors of B (a
+    packed panel).
     """
 
     @intrinsic
@@ -179,12 +180,12 @@ def make_tile(rows: int, vectors: int, ragged: bool) -> Callable[..., Any]:
         e = Emitter(context, builder, kinds[3])
         a, b = e.pointer(kinds[3], A, a0), e.pointer(kinds[7], B, b0)
         c, d = e.pointer(kinds[10], C, c0), e.pointer(kinds[14], D, d0)
-        masks = [e.mask(width, v) if ragged else None for v in range(vectors)]
+        masks = [e.mask(width, v) if ragged_columns else None for v in range(vectors)]
         load_masks = masks if HAS_MASKED_LOADS else [None] * vectors
-        index = [_clamped(builder, i, height) if ragged else I64(i) for i in range(rows)]
+        index = [_clamped(builder, i, height) if ragged_rows else I64(i) for i in range(rows)]
         a_rows = [e.at(a, builder.mul(a_row, i)) for i in index]
 
-        if not ragged:
+        if not ragged_rows and not ragged_columns:
             for i in index:  # C is written at the end: bring its lines (three, where it is not aligned) meanwhile
                 row_c = e.at(c, builder.mul(c_row, i))
                 for column in [*range(0, vectors * e.lanes, e.lanes), vectors * e.lanes - 1]:
@@ -237,6 +238,38 @@ def _clamped(builder: Any, row: int, height: Any) -> Any:
     return builder.select(builder.icmp_signed("<", I64(row), height), I64(row), builder.sub(height, I64(1)))
 
 
+def make_add_rows(count: int) -> Callable[..., Any]:
+    """An intrinsic (n, A, a0, a_col, B, b0, b_row, C, c0): C[j] += sum over k < count of A[k] * B[k, j], for j < n."""
+
+    @intrinsic
+    def add_rows(typing: Any, n: Any, A: Any, a0: Any, a_col: Any, B: Any, b0: Any, b_row: Any, C: Any, c0: Any) -> Any:
+        number = types.int64
+        return types.void(number, A, number, number, B, number, number, C, number), emit
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        n, A, a0, a_col, B, b0, b_row, C, c0 = args
+        e = Emitter(context, builder, signature.args[1])
+        a, b = e.pointer(signature.args[1], A, a0), e.pointer(signature.args[4], B, b0)
+        c = e.pointer(signature.args[7], C, c0)
+        weights = [e.broadcast(e.at(a, builder.mul(a_col, I64(k)))) for k in range(count)]
+        rows = [e.at(b, builder.mul(b_row, I64(k))) for k in range(count)]
+
+        def add_at(j: Any, mask: Any) -> None:
+            total = e.load(e.at(c, j), 0, mask)
+            for weight, row in zip(weights, rows, strict=True):
+                total = e.fma(weight, e.load(e.at(row, j), 0, mask), total)
+            e.store(total, e.at(c, j), 0, mask)
+
+        whole = builder.sub(n, builder.srem(n, I64(e.lanes)))
+        with cgutils.for_range_slice(builder, I64(0), whole, I64(e.lanes), intp=I64) as (j, _):
+            add_at(j, None)
+        with builder.if_then(builder.icmp_signed("<", whole, n)):
+            add_at(whole, e.mask(builder.sub(n, whole), 0))
+        return context.get_dummy_value()
+
+    return add_rows
+
+
 def make_copy(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
     """An intrinsic (A, a0, B, b0): B[b0 : b0 + n] = A[a0 : a0 + n] for n = rows + vectors * lanes elements."""
 
@@ -286,13 +319,19 @@ def make_transpose(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
 
 def _transposed(e: Emitter, rows: list[Any]) -> list[Any]:
     """A lanes x lanes square, transposed: round s exchanges the off-diagonal s x s parts of every 2s x 2s part."""
-    rows, positions, step = list(rows), range(e.lanes), 1
+    rows, step = list(rows), 1
     while step < e.lanes:
-        upper = [p if not p & step else p - step + e.lanes for p in positions]
-        lower = [p + step if not p & step else p + e.lanes for p in positions]
-        for i in positions:
+        upper, lower = _exchange(e.lanes, step)
+        for i in range(e.lanes):
             if not i & step:
                 first, second = rows[i], rows[i + step]
                 rows[i], rows[i + step] = e.shuffle(first, second, upper), e.shuffle(first, second, lower)
         step *= 2
     return rows
+
+
+def _exchange(lanes: int, step: int) -> tuple[list[int], list[int]]:
+    """Shuffles of two rows a, b that pick [a0 b0 a2 b2 ...] and [a1 b1 a3 b3 ...], in units of `step` lanes."""
+    upper = [p if not p & step else p - step + lanes for p in range(lanes)]
+    lower = [p + step if not p & step else p + lanes for p in range(lanes)]
+    return upper, lower

@@ -1,5 +1,4 @@
 """Matrix products: C[M, N] = A[M, K] @ B[K, N], stacks of them, and the linear layer with its gradients."""
-# mypy: allow-untyped-defs
 
 from __future__ import annotations
 
@@ -9,23 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.kernels import _tiles as tiles
-from tinygrad_tf.kernels import _vector as vector
-from tinygrad_tf.kernels._compile import kernel, parallel
-from tinygrad_tf.kernels._operands import flatten, stack_starts
-from tinygrad_tf.kernels._plan import BEFORE, BY_BLOCK, DEPTH, IN_PLACE, PACKED_AT_ONCE, STRIP, plan_product
+from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._operands import Operand, operand
+from tinygrad_tf.kernels._plan import PANEL_BYTES, plan_product, plan_thin
+from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
+from tinygrad_tf.kernels._thin import multiply_thin
 
 Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
-
-PUT, ADD_BIAS, ACCUMULATE = 0, 1, 2  # what the first stretch of the depth finds in C
+SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
 SUM_ROWS, SUM_COLUMNS = 128, 64
-
-HEIGHT, PANEL, GAP, HAS_MASKED_LOADS = tiles.HEIGHT, tiles.PANEL, tiles.GAP, vector.HAS_MASKED_LOADS
-aligned, lanes, pack_panel, pack_rows, panel_product = (
-    tiles.aligned, tiles.lanes, tiles.pack_panel, tiles.pack_rows, tiles.panel_product
-)  # fmt: skip
 
 
 def accepts(a: Array, b: Array) -> bool:
@@ -61,47 +54,45 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
             "these must be the same"
         )
     stack = _stack(a, b) if a.ndim > 2 or b.ndim > 2 else ()
-    shape = (*stack, M, N)
-    if out is None:
-        c = np.empty(shape, a.dtype)
-    else:
-        if out.shape != shape or out.dtype != a.dtype:
-            raise ValueError(f"matmul: out must be {a.dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
-        direct = out.flags.carray and not np.may_share_memory(out, a) and not np.may_share_memory(out, b)
-        c = out if direct else np.array(out, order="C") if accumulate else np.empty(shape, a.dtype)
-    if stack and b.ndim == 2 and a.flags.c_contiguous:
-        M *= math.prod(stack)  # one tall product
-        a, stack = a.reshape(M, K), ()
-    flat_a, start_a, strides_a = flatten(a)
-    flat_b, start_b, strides_b = flatten(b)
-    starts_a = stack_starts(stack, a.shape, strides_a, start_a)
-    starts_b = stack_starts(stack, b.shape, strides_b, start_b)
-    mode = ACCUMULATE if accumulate and out is not None else PUT
-    _multiply(M, N, K, flat_a, starts_a, strides_a[-2:], flat_b, starts_b, strides_b[-2:], c, mode)
-    if out is None or c is out:
-        return c
-    out[...] = c
+    if out is not None:
+        return _matmul_into(out, a, b, stack, accumulate)
+    if _is_small(math.prod(stack) if stack else 1, M, N, K) and a.flags.forc and b.flags.forc:
+        return np.matmul(a, b)
+    c = np.empty((*stack, M, N), a.dtype)
+    _multiply_stacks(a, b, stack, c, PUT)
+    return c
+
+
+def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumulate: bool) -> Array:
+    shape = (*stack, a.shape[-2], b.shape[-1])
+    if out.shape != shape or out.dtype != a.dtype:
+        raise ValueError(f"matmul: out must be {a.dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
+    direct = out.flags.carray and not np.may_share_memory(out, a) and not np.may_share_memory(out, b)
+    c = out if direct else np.array(out, order="C")
+    _multiply_stacks(a, b, stack, c, ACCUMULATE if accumulate else PUT)
+    if c is not out:
+        out[...] = c
     return out
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight.T + bias: x (M, K), weight (N, K), bias (N,) or None, of one float type; returns (M, N)."""
     (M, K), N = x.shape, weight.shape[0]
+    if _is_small(1, M, N, K) and x.flags.forc and weight.flags.forc:
+        return linear_reference(x, weight, bias)
     y = np.empty((M, N), x.dtype)
-    flat_x, start_x, strides_x = flatten(x)
-    flat_w, start_w, (w_row, w_col) = flatten(weight)
-    starts_x = stack_starts((), x.shape, strides_x, start_x)
-    starts_w = stack_starts((), weight.shape, (w_row, w_col), start_w)
-    mode = PUT if bias is None else ADD_BIAS
-    flat_bias = None if bias is None else np.require(bias, None, ["C", "A", "W"])
-    _multiply(M, N, K, flat_x, starts_x, strides_x, flat_w, starts_w, (w_col, w_row), y, mode, flat_bias)
+    if bias is not None:
+        bias = np.require(bias, None, ["C", "A", "W"])
+    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
     return y
 
 
 def linear_reference(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """The plain formula of `linear`."""
-    y = np.matmul(x, weight.T)
-    return y if bias is None else y + bias
+    y: Array = np.matmul(x, weight.T)
+    if bias is not None:
+        y += bias
+    return y
 
 
 def linear_backward(
@@ -123,13 +114,12 @@ def linear_backward_reference(g: Array, x: Array, weight: Array) -> tuple[Array,
 def column_sums(g: Array) -> Array:
     """g.sum(0) for g (M, N), in an order that depends on the shape alone."""
     M, N = g.shape
-    flat_g, start, (row, column) = flatten(g)
-    if column != 1:
-        flat_g, start, row = np.array(g, order="C").ravel(), 0, N
+    if not g.flags.carray:
+        g = np.array(g, order="C")
     total = np.zeros(N, g.dtype)
     columns = N if M * N <= 1 << 15 else SUM_COLUMNS
     if N:
-        sum_columns(math.ceil(N / columns), M, N, flat_g, start, row, total, columns)
+        sum_columns(math.ceil(N / columns), M, N, g.ravel(), total, columns)
     return total
 
 
@@ -142,131 +132,81 @@ def _stack(a: Array, b: Array) -> tuple[int, ...]:
         ) from None
 
 
-def _multiply(M, N, K, A, a_starts, a_strides, B, b_starts, b_strides, c, mode, bias=None):
-    """Run the kernels; c is C-contiguous."""
+def _is_small(items: int, M: int, N: int, K: int) -> bool:
+    """Whether the product is left to NumPy (a product with a vector is not: BLAS gives even small ones to threads)."""
+    return items * M * N * K <= SMALL and M > 1 and N > 1
+
+
+def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int) -> None:
+    M, K = a.shape[-2:]
+    if stack and b.ndim == 2 and a.flags.c_contiguous:
+        M *= math.prod(stack)  # one tall product
+        a, stack = a.reshape(M, K), ()
+    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, None)
+
+
+def _multiply(M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None) -> None:
+    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them."""
     if not c.size:
         return
     if not K:
         if mode != ACCUMULATE:
-            c[...] = 0 if bias is None else bias
+            c[...] = 0.0 if bias is None else bias
         return
-    (a_row, a_col), (b_row, b_col) = a_strides, b_strides
-    nothing = NOTHING[c.dtype]
-    width = PANEL * vector.lane_count(c.itemsize)
-    shared = a_starts.size == b_starts.size == 1
-    plan = plan_product(a_starts.size, shared, M, N, K, width, a_row, a_col, b_col == 1)
-    packed = nothing
+    a, a_starts, a_row, a_col = A
+    b, b_starts, b_row, b_col = B
+    if N == 1 and M > 1 and mode != ADD_BIAS:  # a column lies in memory as a row does: C.T = B.T @ A.T
+        M, N = N, M
+        b, b_starts, b_row, b_col, a, a_starts, a_row, a_col = a, a_starts, a_col, a_row, b, b_starts, b_col, b_row
+    addend = NOTHING[c.dtype] if bias is None else bias
+    items, lanes = a_starts.size, PANEL_BYTES // 2 // c.itemsize
+    thin = plan_thin(items, M, N, K, lanes, a_col == 1, b_row == 1, b_col == 1)
+    if thin is not None:
+        blocks, columns, group = thin
+        multiply_thin(
+            blocks,
+            M,
+            N,
+            K,
+            a,
+            a_starts,
+            a_row,
+            a_col,
+            b,
+            b_starts,
+            b_row,
+            b_col,
+            c.ravel(),
+            mode,
+            addend,
+            columns,
+            group,
+        )
+        return
+    plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1)
+    packed = NOTHING[c.dtype]
     if plan.packed_size:
         packed = np.empty(plan.packed_size, c.dtype)
         pack_operands(
-            plan.left_units + plan.right_units, M, N, K, A, int(a_starts[0]), a_row, a_col,
-            B, int(b_starts[0]), b_row, b_col, packed, plan.left, plan.right, plan.right_units,
+            plan.left_units + plan.right_units, M, N, K, a, int(a_starts[0]), a_row, a_col,
+            b, int(b_starts[0]), b_row, b_col, packed, plan.left, plan.right, plan.right_units,
         )  # fmt: skip
     multiply_blocks(
-        plan.blocks, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, c.ravel(),
-        mode, nothing if bias is None else bias, packed, plan.rows, plan.columns, plan.group, plan.left, plan.right,
+        plan.blocks, M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(),
+        mode, addend, packed, plan.rows, plan.columns, plan.group, plan.left, plan.right,
     )  # fmt: skip
 
 
-@kernel
-def packed_panel(N, K, k, j, width):
-    """Where column j of B, at depth k, begins among what is packed before: stretches of the depth, panels in each."""
-    return k * ((N + width - 1) // width * width) + j * min(DEPTH, K - k)
-
-
-@kernel
-def packed_group(M, K, k, i):
-    """The same for row i of A; what is packed of A lies behind what is packed of B."""
-    groups = (M + HEIGHT - 1) // HEIGHT
-    return groups * (k * HEIGHT + k // DEPTH * GAP) + i // HEIGHT * (HEIGHT * min(DEPTH, K - k) + GAP)
-
-
 @parallel
-def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
-    """One stretch of the depth of some panels of B, or of some groups of rows of A."""
-    width = PANEL * lanes(B)
-    panels, groups = (N + width - 1) // width, (M + HEIGHT - 1) // HEIGHT
-    if index < right_units:
-        each = max(1, PACKED_AT_ONCE // (width * min(K, DEPTH)))
-        stretch, run = divmod(index, (panels + each - 1) // each)
-        k = stretch * DEPTH
-        for panel in range(run * each, min((run + 1) * each, panels)):
-            j = panel * width
-            source, target = b0 + k * b_row + j * b_col, aligned(packed) + packed_panel(N, K, k, j, width)
-            pack_panel(min(DEPTH, K - k), min(width, N - j), B, source, b_row, b_col, packed, target)
-    else:
-        each = max(1, PACKED_AT_ONCE // (HEIGHT * min(K, DEPTH)))
-        stretch, run = divmod(index - right_units, (groups + each - 1) // each)
-        k, i = stretch * DEPTH, run * each * HEIGHT
-        target = aligned(packed) + (panels * width * K if right == BEFORE else 0) + packed_group(M, K, k, i)
-        pack_rows(
-            min(each * HEIGHT, M - i), min(DEPTH, K - k), A, a0 + i * a_row + k * a_col, a_row, a_col, packed, target
-        )
-
-
-@parallel
-def multiply_blocks(
-    index, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias,
-    packed, rows, columns, group, left, right,
-):  # fmt: skip
-    """`group` blocks of C, rows x columns each; they are counted along N, then along M, then through the stack."""
-    width = PANEL * lanes(A)
-    across, down = (N + columns - 1) // columns, (M + rows - 1) // rows
-    if right == IN_PLACE and N % width != 0 and not HAS_MASKED_LOADS:
-        right = BY_BLOCK
-    depth, strip = min(DEPTH, K), min(STRIP, rows)
-    room_a = (strip + HEIGHT - 1) // HEIGHT * (HEIGHT * depth + GAP) if left == BY_BLOCK else 0
-    room_b = (columns + width - 1) // width * width * depth if right == BY_BLOCK else 0
-    packed_b = aligned(packed)
-    packed_a = packed_b + ((N + width - 1) // width * width * K if right == BEFORE else 0)
-    scratch = np.empty(room_a + room_b + 16, A.dtype)
-    scratch_b = aligned(scratch)
-    scratch_a = scratch_b + room_b
-    for unit in range(index * group, min((index + 1) * group, a_starts.size * across * down)):
-        item, within = divmod(unit, across * down)
-        top, j0 = within // across * rows, within % across * columns
-        bottom, n_block = min(top + rows, M), min(columns, N - j0)
-        for k in range(0, K, DEPTH):
-            kb = min(DEPTH, K - k)
-            b0 = b_starts[item] + k * b_row + j0 * b_col
-            if right == BY_BLOCK:
-                for j in range(0, n_block, width):
-                    n = min(width, n_block - j)
-                    pack_panel(kb, n, B, b0 + j * b_col, b_row, b_col, scratch, scratch_b + j * kb)
-            for i in range(top, bottom, STRIP):
-                m = min(STRIP, bottom - i)
-                c0 = (item * M + i) * N + j0
-                X, x0, x_row, x_col, x_step = A, a_starts[item] + i * a_row + k * a_col, a_row, a_col, HEIGHT * a_row
-                if left == BY_BLOCK:
-                    pack_rows(m, kb, A, x0, a_row, a_col, scratch, scratch_a)
-                    X, x0, x_row, x_col, x_step = scratch, scratch_a, 1, HEIGHT, HEIGHT * kb + GAP
-                elif left == BEFORE:
-                    X, x0, x_row, x_col = packed, packed_a + packed_group(M, K, k, i), 1, HEIGHT
-                    x_step = HEIGHT * kb + GAP
-                for j in range(0, n_block, width):
-                    Y, y0, y_row = B, b0 + j, b_row
-                    if right == BY_BLOCK:
-                        Y, y0, y_row = scratch, scratch_b + j * kb, width
-                    elif right == BEFORE:
-                        Y, y0, y_row = packed, packed_b + packed_panel(N, K, k, j0 + j, width), width
-                    add, D, d0, d_row = True, C, c0 + j, N
-                    if k == 0 and mode != ACCUMULATE:
-                        add, D, d0, d_row = mode == ADD_BIAS, bias, j0 + j, 0
-                    n = min(width, n_block - j)
-                    panel_product(m, n, kb, X, x0, x_row, x_col, x_step, Y, y0, y_row, C, c0 + j, N, add, D, d0, d_row)
-
-
-@parallel
-def sum_columns(index, M, N, G, start, row, total, columns):
-    """total[j] += sum of G[:, j] for one block of columns: SUM_ROWS rows at a time, so that rounding stays small."""
+def sum_columns(index: int, M: int, N: int, g: Any, total: Any, columns: int) -> None:
+    """total[j] += sum of g[:, j] for one block of columns: SUM_ROWS rows at a time, so that rounding stays small."""
     first = index * columns
     n = min(columns, N - first)
     partial = np.empty(n, total.dtype)
     for i in range(0, M, SUM_ROWS):
         partial[:] = 0
         for r in range(i, min(i + SUM_ROWS, M)):
-            source = start + r * row + first
             for j in range(n):
-                partial[j] += G[source + j]
+                partial[j] += g[r * N + first + j]
         for j in range(n):
             total[first + j] += partial[j]

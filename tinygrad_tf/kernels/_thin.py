@@ -1,0 +1,60 @@
+"""Products with few rows of A (generation, one token at a time): bound by reading B, which is read once and in place.
+
+    B with contiguous rows (W as it is)     C[i] += A[i, k] * B[k], eight k at a time: long runs of rows of B
+    B with contiguous columns (W.T)         dot products, row by row of W
+
+Versions of the first: register tiles 384 bytes wide read B in short pieces, each on another page: (1, 4096) @ (4096,
+4096) took 29 ms, NumPy 4.3.
+"""
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from tinygrad_tf.kernels import _vector as vector
+from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT
+
+add_eight_rows, add_row = vector.make_add_rows(8), vector.make_add_rows(1)
+
+
+@kernel
+def dot(K, A, a0, B, b0):
+    """The product of two contiguous vectors; LLVM keeps several registers of partial sums."""
+    x, w = A[a0 : a0 + K], B[b0 : b0 + K]  # indexed from zero, so that LLVM sees no negative index
+    total = x[0] * w[0]
+    for k in range(1, K):
+        total += x[k] * w[k]
+    return total
+
+
+@parallel
+def multiply_thin(
+    index, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias, columns, group
+):  # fmt: skip
+    """`group` blocks of C, each `columns` wide and of all M rows; counted along N, then through the stack."""
+    across = (N + columns - 1) // columns
+    for unit in range(index * group, min((index + 1) * group, a_starts.size * across)):
+        item, within = divmod(unit, across)
+        j = within * columns
+        n, a0, b0, c0 = min(columns, N - j), a_starts[item], b_starts[item] + j * b_col, item * M * N + j
+        if b_col == 1:
+            if mode != ACCUMULATE:
+                for i in range(M):
+                    for column in range(n):
+                        C[c0 + i * N + column] = bias[j + column] if mode == ADD_BIAS else 0
+            for k in range(0, K, 8):
+                for i in range(M):
+                    a = a0 + i * a_row + k * a_col
+                    if k + 8 <= K:
+                        add_eight_rows(n, A, a, a_col, B, b0 + k * b_row, b_row, C, c0 + i * N)
+                    else:
+                        for r in range(K - k):
+                            add_row(n, A, a + r * a_col, a_col, B, b0 + (k + r) * b_row, b_row, C, c0 + i * N)
+        else:
+            for column in range(n):
+                for i in range(M):
+                    total, c = dot(K, A, a0 + i * a_row, B, b0 + column * b_col), c0 + i * N + column
+                    if mode == PUT:
+                        C[c] = total
+                    else:
+                        C[c] = total + (bias[j + column] if mode == ADD_BIAS else C[c])
