@@ -182,6 +182,7 @@ def test_probability_zero_is_never_drawn(number):
         assert draw(weights, Fixed(number)) == wanted
     allowed = np.where(np.arange(2048) % 3 == 1, np.float32(0.1), np.float32(0))
     assert draw(allowed, Fixed(number)) % 3 == 1
+    assert draw([5e-324, 0.0], Fixed(number)) == 0  # so small that a share of it rounds up to all of it
 
 
 def test_logarithms_of_probabilities():

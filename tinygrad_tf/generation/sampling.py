@@ -167,7 +167,7 @@ def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[lis
     """Step by step the (row, token, log-probability) of each row that has not ended; ended ones leave the batch."""
     config = steps.config
     live = list(range(len(generators)))
-    for step in range(config.max_new_tokens):
+    for _ in range(config.max_new_tokens):
         logits = steps.logits()
         tokens = [choose_next(logits[i], steps.texts[i], config, generators[row]) for i, row in enumerate(live)]
         yield [
@@ -175,7 +175,7 @@ def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[lis
             for i, (row, token) in enumerate(zip(live, tokens, strict=True))
         ]
         going = [i for i, token in enumerate(tokens) if token not in config.stop_tokens]
-        if not going or step + 1 == config.max_new_tokens:
+        if not going:
             return
         steps.extend([tokens[i] for i in going], going)
         live = [live[i] for i in going]
