@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import DType
 from tinygrad_tf.methods._tools import in_place
-from tinygrad_tf.ops import inplace, reduce, shape
+from tinygrad_tf.ops import arrange, inplace, reduce, shape
 from tinygrad_tf.ops._types import axes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class ShapeMethods(engine.Tensor):
     # --- the same elements in another shape -----------------------------------------------------------------------
 
     def view(self, *sizes: Any) -> Tensor:
-        """The same memory in another shape; use reshape if it may be copied. view(dtype): the bytes as other numbers."""
+        """The same memory in another shape; use reshape if it may be copied. view(dtype): other numbers."""
         if len(sizes) == 1 and isinstance(sizes[0], DType):
             return shape.view_dtype(self, sizes[0].dtype)
         return shape.view(self, shape.sizes_of("view", sizes))
@@ -140,34 +140,34 @@ class ShapeMethods(engine.Tensor):
 
     def unfold(self, dimension: int, size: int, step: int) -> Tensor:
         """All windows of `size` entries, `step` apart, as a view with a new last axis."""
-        return shape.unfold(self, dimension, size, step)
+        return arrange.unfold(self, dimension, size, step)
 
     def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
-        return shape.as_strided(self, tuple(size), tuple(stride), storage_offset)
+        return arrange.as_strided(self, tuple(size), tuple(stride), storage_offset)
 
     def tril(self, diagonal: int = 0) -> Tensor:
         """The lower triangle, zeros above the diagonal."""
-        return shape.tril(self, diagonal)
+        return arrange.tril(self, diagonal)
 
     def triu(self, diagonal: int = 0) -> Tensor:
         """The upper triangle, zeros below the diagonal."""
-        return shape.triu(self, diagonal)
+        return arrange.triu(self, diagonal)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
         """The diagonal of the matrices in two axes, as a view with that axis last."""
-        return shape.diagonal(self, offset, dim1, dim2)
+        return arrange.diagonal(self, offset, dim1, dim2)
 
     def diag(self, diagonal: int = 0) -> Tensor:
         """The diagonal of a matrix, or the matrix with this diagonal."""
-        return shape.diag(self, diagonal)
+        return arrange.diag(self, diagonal)
 
     def diag_embed(self, offset: int = 0) -> Tensor:
         """Matrices with the last axis on their diagonal."""
-        return shape.diag_embed(self, offset)
+        return arrange.diag_embed(self, offset)
 
     def trace(self) -> Tensor:
         """The sum of the diagonal."""
-        return reduce.sum(shape.diagonal(self))
+        return reduce.sum(arrange.diagonal(self))
 
     tril_, triu_ = in_place(tril), in_place(triu)
 
@@ -185,16 +185,16 @@ class ShapeMethods(engine.Tensor):
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
         """Shifted along axes; what leaves at the end comes back at the start."""
-        return shape.roll(self, shifts, dims)
+        return arrange.roll(self, shifts, dims)
 
     def repeat(self, *sizes: Any) -> Tensor:
         """The whole tensor, sizes[i] times along axis i."""
-        return shape.repeat(self, shape.sizes_of("repeat", sizes))
+        return arrange.repeat(self, shape.sizes_of("repeat", sizes))
 
     def tile(self, *sizes: Any) -> Tensor:
         """As repeat, but missing sizes count as 1."""
-        return shape.tile(self, shape.sizes_of("tile", sizes))
+        return arrange.tile(self, shape.sizes_of("tile", sizes))
 
     def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
         """Each entry `repeats` times, one after the other."""
-        return shape.repeat_interleave(self, repeats, dim)
+        return arrange.repeat_interleave(self, repeats, dim)

@@ -1,7 +1,8 @@
 """Differentiable operations: each forward beside its gradient rules."""
 
-from tinygrad_tf.ops import (  # noqa: F401
+from tinygrad_tf.ops import (
     activation,
+    arrange,
     attention,
     compare,
     einsum,

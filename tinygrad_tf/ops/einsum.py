@@ -10,9 +10,10 @@ import math
 from typing import Any
 
 from tinygrad_tf.engine import Tensor, expand
+from tinygrad_tf.ops.arrange import diagonal
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.reduce import sum_
-from tinygrad_tf.ops.shape import diagonal, permute, reshape
+from tinygrad_tf.ops.shape import permute, reshape
 
 Axes = list[str]  # one name for each axis; those that ... stands for are called .0, .1, ... from the right
 
