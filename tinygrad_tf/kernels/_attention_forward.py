@@ -33,7 +33,8 @@ PANEL, KEYS, UNLIMITED, BOOL_MASK, FLOAT_MASK = (
 )  # fmt: skip
 
 ROW_VECTORS = 4  # of a value that are summed at a time
-row_tile = vector.make_tile(1, ROW_VECTORS, ragged=True)
+row_tile = vector.make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=True)
+HAS_MASKED_LOADS = vector.HAS_MASKED_LOADS
 
 
 @parallel
@@ -176,7 +177,7 @@ def attend_row(S, s0, packed, state, target, key, value, D, Dv, i, first, n, mas
     if factor != 1:
         scale_rows(1, Dv, S, target, Dv, S, target, Dv, factor)
     v = v0 + first * v_row
-    if careful:
+    if careful or (Dv % (ROW_VECTORS * lanes(S)) != 0 and not HAS_MASKED_LOADS):
         careful_product(1, Dv, n, S, s0, 0, 1, V, v, v_row, S, target, 0, 1, True)
     else:
         for d in range(0, Dv, ROW_VECTORS * lanes(S)):

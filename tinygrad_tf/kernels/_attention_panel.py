@@ -75,19 +75,6 @@ class PanelEmitter(Emitter):
     def inside(self, columns, offset):
         return self.mask(self.builder.sub(columns, offset), 0)
 
-    def transposed(self, rows):
-        """A square of `lanes` vectors; round s exchanges the off-diagonal s x s blocks of every 2s x 2s block."""
-        rows, step = list(rows), 1
-        while step < self.lanes:
-            upper = [p if not p & step else p - step + self.lanes for p in range(self.lanes)]
-            lower = [p + step if not p & step else p + self.lanes for p in range(self.lanes)]
-            for i in range(self.lanes):
-                if not i & step:
-                    pair = rows[i], rows[i + step]
-                    rows[i], rows[i + step] = self.shuffle(*pair, upper), self.shuffle(*pair, lower)
-            step *= 2
-        return rows
-
     def exp(self, x):
         """exp(x) for x <= 0, as `_math.exp_negative` computes it: exactly 0 for -inf."""
         builder, k = self.builder, self.numbers

@@ -20,6 +20,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 from tinygrad_tf.kernels._attention_panel import BOOL, I32, I64, INFINITY, INT, VOID, emitted
 from tinygrad_tf.kernels._scalar import instruction
+from tinygrad_tf.kernels._vector import _transposed
 
 I8 = ir.IntType(8)
 
@@ -57,7 +58,7 @@ def _squares(e, rows, columns, load, use):
     ):
         mask = e.inside(columns, c)
         square = [load(e.smaller(builder.add(q, I64(i)), last), c, mask) for i in range(e.lanes)]
-        for i, vector in enumerate(e.transposed(square)):
+        for i, vector in enumerate(_transposed(e, square)):
             use(builder.add(c, I64(i)), q, vector)
 
 
@@ -96,7 +97,7 @@ def unpack_columns(typing, rows, columns, panel, p0, factors, f0, C, c0, c_row):
             none, inside = builder.fcmp_ordered("==", factor, e.zero), e.inside(columns, d)
             start = e.at(e.pointer(e.kind, panel, e.row_offset(p0, d)), q)
             square = [builder.fmul(e.load(e.at(start, I64(i * e.width))), factor) for i in range(e.lanes)]
-            square = e.transposed([builder.select(none, e.zero, row) for row in square])
+            square = _transposed(e, [builder.select(none, e.zero, row) for row in square])
             for i, row in enumerate(square):
                 at = builder.add(q, I64(i))
                 there = e.splat(builder.icmp_signed("<", at, rows), flags)

@@ -21,7 +21,8 @@ memory_at, bytes_at = rows_and_panels.memory_at, rows_and_panels.bytes_at
 add_mask, apply_bools = rows_and_panels.add_mask, rows_and_panels.apply_bools
 
 HEIGHT = 8 if tiles.HEIGHT > 8 else tiles.HEIGHT  # of a tile: panels, blocks and heads are mostly multiples of 8
-tile, ragged_tile = vector.make_tile(HEIGHT, PANEL, ragged=False), vector.make_tile(HEIGHT, PANEL, ragged=True)
+tile = vector.make_tile(HEIGHT, PANEL, ragged_rows=False, ragged_columns=False)
+ragged_tile = vector.make_tile(HEIGHT, PANEL, ragged_rows=True, ragged_columns=True)
 
 KEYS = 128  # of a block: their scores, 16 KiB in float32, stay in the first-level cache
 UNLIMITED = 1 << 60  # a window that hides nothing
