@@ -37,7 +37,8 @@ def check_parts(config: Any, sizes: tuple[str, ...], names: tuple[str, str, str]
         raise ValueError(f"{name}: {of_heads} must be divisible by {of_kv_heads}, got {heads} and {kv_heads}")
     if config.positions == "rope" and channels // heads % 2:
         raise ValueError(
-            f"{name}: positions='rope' needs an even head size, got {of_channels} / {of_heads} = {channels // heads}"
+            f"{name}: positions='rope' needs an even head size, got {of_channels} / {of_heads} = "
+            f"{channels} / {heads} = {channels // heads}"
         )
     if config.attention in SCORED:
         allowed = SCORED[config.attention]
