@@ -1,0 +1,108 @@
+"""A sample of the compiled backward kernels, damaged in their sources: each mutant is a copy of the package."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TOP = Path(__file__).parents[2]
+ROWS = "tests/test_row_kernels.py"
+CAUGHT, SURVIVED, STALE, BROKEN = "caught", "survived", "stale", "broken"
+
+
+@dataclass(frozen=True)
+class KernelMutant:
+    """One change to a source of `kernels`, and the tests (a file, names in it) that must notice."""
+
+    file: str
+    sound: str
+    damaged: str
+    tests: str
+    names: str
+
+    def __str__(self) -> str:
+        sound, damaged = (" ".join(text.split()) for text in (self.sound, self.damaged))
+        return f"{self.file}: {sound}  ->  {damaged}"
+
+
+def rows(file: str, kernel: str, sound: str, damaged: str) -> KernelMutant:
+    return KernelMutant(file, sound, damaged, ROWS, f"{kernel} and (several_blocks or finite_differences)")
+
+
+SOFTMAX = "for row in range(block * step, min(block * step + step, y.shape[0])):\n        upper, weights, target"
+GELU = """start, stop = block * step, block * step + step
+    upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
+    zero"""
+LAYER_NORM = "minus(minus(upper[col] * weight[col], average), z * slope)"
+HIT = "hit = upper * number(1 - smoothing) * weight[label]"
+LINEAR = "tests/test_matmul.py", "linear_backward"
+ATTENTION = "tests/test_attention_kernel.py", "test_every_length or test_other_numbers_of_keys"
+MUTANTS = [
+    rows("softmax", "softmax_backward", "(upper[col] - common)", "upper[col]"),
+    rows("softmax", "softmax_backward", "common += upper[col] * weights[col]", "common = upper[col] * weights[col]"),
+    rows("softmax", "softmax_backward", SOFTMAX, SOFTMAX.replace("range(block * step", "range(block * step + 1")),
+    rows("softmax", "log_softmax_backward", "exp_negative(logs[col]) * total", "exp_negative(logs[col])"),
+    rows("layer_norm", "layer_norm_backward", LAYER_NORM, "minus(upper[col] * weight[col], z * slope)"),
+    rows("layer_norm", "layer_norm_backward", "dbias[col] += upper[col]", "dbias[col] = upper[col]"),
+    rows("layer_norm", "layer_norm_backward", "sums[0] if len(sums) == 1 else sums.sum(0)", "sums[0]"),
+    rows("layer_norm", "rms_norm_backward", "weight[col] - z * slope)", "weight[col] + z * slope)"),
+    rows("gelu", "gelu", "(density * decay)", "(density * decay * x.dtype.type(1.01))"),
+    rows("gelu", "gelu", "number(3 * SCALE * CUBIC)", "number(2 * SCALE * CUBIC)"),
+    rows("gelu", "gelu", GELU, GELU.replace("step + step\n", "step + step - 1\n")),
+    rows("cross_entropy", "cross_entropy_backward", "result[label] -= hit", "result[label] = -hit"),
+    rows("cross_entropy", "cross_entropy_backward", "factor = hit + upper * number(share)", "factor = hit"),
+    rows("cross_entropy", "cross_entropy_backward", HIT, HIT.removesuffix(" * weight[label]")),
+    KernelMutant("embedding", "target[col] += source[col]", "target[col] = source[col]", ROWS, "embedding"),
+    KernelMutant("embedding", "tables[0] if count == 1 else tables.sum(0)", "tables[0]", ROWS, "embedding"),
+    KernelMutant("matmul", "total[first + j] += partial[j]", "total[first + j] = partial[j]", *LINEAR),
+    KernelMutant("_attention_panel", "builder.fsub(g, d)", "g", *ATTENTION),
+    KernelMutant("_attention_backward", "range(begin, end, CHUNK)", "range(begin + 1, end, CHUNK)", *ATTENTION),
+]  # fmt: skip
+
+
+def copy_package(folder: Path) -> None:
+    unwanted = shutil.ignore_patterns("__pycache__")
+    for name in ("tinygrad_tf", "tests"):
+        shutil.copytree(TOP / name, folder / name, ignore=unwanted)
+
+
+def tests_pass(folder: Path, mutant: KernelMutant) -> bool:
+    """Run the mutant's tests in a process of its own, which sees this copy of the package alone."""
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "TINYGRAD_TF_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.tests, "-k", mutant.names]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{mutant.tests} -k {mutant.names!r} did not run:\n{done.stdout}{done.stderr}")
+    return done.returncode == 0
+
+
+def try_kernels(mutants: Sequence[KernelMutant]) -> Iterator[tuple[KernelMutant, str]]:
+    """Each mutant and what became of it: caught, survived, stale (the source reads otherwise by now) or broken.
+
+    broken: its tests fail without any damage, so that they prove nothing.
+    """
+    passed: dict[tuple[str, str], bool] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        copy_package(folder)
+        for mutant in mutants:
+            tests = mutant.tests, mutant.names
+            if tests not in passed:
+                passed[tests] = tests_pass(folder, mutant)
+            source = folder / "tinygrad_tf" / "kernels" / f"{mutant.file}.py"
+            text = source.read_text(encoding="utf-8")
+            if not passed[tests] or text.count(mutant.sound) != 1:
+                yield mutant, STALE if passed[tests] else BROKEN
+                continue
+            source.write_text(text.replace(mutant.sound, mutant.damaged), encoding="utf-8")
+            try:
+                yield mutant, SURVIVED if tests_pass(folder, mutant) else CAUGHT
+            finally:
+                source.write_text(text, encoding="utf-8")

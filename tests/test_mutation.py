@@ -1,0 +1,64 @@
+"""A sample of the mutation test (`python -m tests.mutation` is the whole), and what the whole rests on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.mutation import survey as surveying
+from tests.mutation.damage import CHANGES, Mutant, all_operations, mutants_of
+from tests.mutation.rows import check_second_order_of_square, check_ways_agree, watch
+from tests.mutation.survey import CAUGHT, EQUIVALENT, NOT_MADE, SURVIVED, judge, survey, unseen_rules
+from tests.table import CASES, Case
+from tinygrad_tf import ops
+
+ONE_OF = 73  # a prime, so that the sample falls on every kind of damage
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_kernels_reference_and_recorded_backward_agree(case: Case) -> None:
+    check_ways_agree(case)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_second_order_where_the_gradient_from_above_depends_on_the_leaves(case: Case) -> None:
+    check_second_order_of_square(case)
+
+
+def test_a_sample_of_mutants_is_caught() -> None:
+    operations = all_operations()
+    verdicts = list(survey(operations, watch(operations, CASES), ONE_OF))
+    assert len(verdicts) > 20
+    assert [str(v) for v in verdicts if v.outcome == SURVIVED] == []
+    assert sum(v.outcome == CAUGHT for v in verdicts) > len(verdicts) // 2
+
+
+def rows_named(*names: str) -> list[Case]:
+    return [case for case in CASES if case.name in names]
+
+
+def mutant_of(operation: object, where: str, name: str, part: int = 0) -> Mutant:
+    return next(m for m in mutants_of(operation, part) if (m.where, m.name) == (where, name))  # type: ignore[arg-type]
+
+
+def test_what_becomes_of_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    magnitude, mul = ops.elementwise.abs_, ops.elementwise.mul
+    seen = watch([magnitude, mul], rows_named("abs", "mul"))
+    rows = seen[id(mul), 0, "arrays"]
+    assert judge(mutant_of(mul, "arrays", "times 1.01"), rows).outcome == CAUGHT
+    assert judge(mutant_of(mul, "arrays", "a and b swapped"), rows).outcome == CAUGHT
+    assert judge(mutant_of(mul, "tensors", "b taken as constant"), rows).outcome == CAUGHT
+    assert judge(mutant_of(mul, "arrays", "transposed"), rows).outcome == NOT_MADE  # no square matrices
+    same_sign = mutant_of(magnitude, "arrays", "saved x 1 % off")
+    assert judge(same_sign, seen[id(magnitude), 0, "arrays"]).outcome == EQUIVALENT
+    assert unseen_rules([mul], {}) == ["elementwise.mul(a)", "elementwise.mul(b)"]
+    monkeypatch.setattr(surveying, "TESTS", {})  # a table that tests nothing
+    assert judge(mutant_of(mul, "arrays", "times 1.01"), rows).outcome == SURVIVED
+
+
+@pytest.mark.parametrize("where", ["arrays", "tensors", "reference"])
+def test_a_mutant_leaves_nothing_behind(where: str) -> None:
+    softmax = ops.softmax.softmax_
+    before = dict(vars(softmax))
+    with Mutant(softmax, 0, where, CHANGES[0].name, CHANGES[0]).planted():
+        assert dict(vars(softmax)) != before
+    assert dict(vars(softmax)) == before
