@@ -41,16 +41,16 @@ def attention_gradients(
     width, chunk = PANEL * lanes(dquery), min(CHUNK, part_keys)
     scratch, s0 = scratch_for((2 * KEYS + 2) * width + (2 * width + 2 * chunk) * (wide + wide_v), dquery)
     for unit in range(index * each, min(total, (index + 1) * each)):
-        item, part = divmod(unit, parts)
+        item, share = divmod(unit, parts)
         b, key_head = divmod(item, heads)
-        begin, end = part * part_keys, min(Tk, (part + 1) * part_keys)
+        begin, end = share * part_keys, min(Tk, (share + 1) * part_keys)
         careful, spoilt = False, True
         while spoilt:  # see the forward blocks
             spoilt = False
-            for j0 in range(begin, end, CHUNK):
+            for j0 in range(begin, max(end, begin + 1), CHUNK):  # once even without keys, for dquery
                 spoilt |= chunk_gradients(
                     scratch, s0, shape, g, query, key, value, mask, out, logsumexp, slopes, is_causal, window, scale,
-                    dquery, dkey, dvalue, b, key_head, part, j0, min(CHUNK, end - j0), j0 == begin, careful,
+                    dquery, dkey, dvalue, b, key_head, share, j0, min(CHUNK, end - j0), j0 == begin, careful,
                 )  # fmt: skip
             spoilt = spoilt and not careful
             careful = True
@@ -59,7 +59,7 @@ def attention_gradients(
 @part(types.boolean)
 def chunk_gradients(
     scratch, s0, shape, g, query, key, value, mask, out, logsumexp, slopes, is_causal, window, scale,
-    dquery, dkey, dvalue, b, key_head, part, begin, n, fresh, careful,
+    dquery, dkey, dvalue, b, key_head, share, begin, n, fresh, careful,
 ):  # fmt: skip
     """Keys begin ... begin + n - 1 of one head, and all queries; whether a NaN has come out.
 
@@ -84,7 +84,7 @@ def chunk_gradients(
             rows = min(width, Tq - i0)
             first, last = key_range(i0, rows, begin + n, is_causal, window)
             first = max(first, begin)
-            dq0 = (((part * B + b) * Tq + i0) * H + h) * D
+            dq0 = (((share * B + b) * Tq + i0) * H + h) * D
             if first < last:
                 panel_gradients(
                     scratch, s0, operand(g, b, h, i0, dquery), operand(query, b, h, i0, dquery), keys, values,
@@ -139,21 +139,6 @@ def panel_gradients(
         product(n, Dv, rows, S, s0, width, 1, S, rows_of_g, v_row, S, dv, v_row, True, careful, low, high)
         product(n, D, rows, S, gradients, width, 1, S, rows_of_q, k_row, S, dk, k_row, True, careful, low, high)
         product(
-            rows,
-            D,
-            n,
-            S,
-            gradients,
-            1,
-            width,
-            S,
-            k,
-            k_row,
-            dQ,
-            dq0,
-            dq_row,
-            not fresh or j0 > first,
-            careful,
-            -high,
-            -low,
-        )
+            rows, D, n, S, gradients, 1, width, S, k, k_row, dQ, dq0, dq_row,
+            not fresh or j0 > first, careful, -high, -low,
+        )  # fmt: skip
