@@ -1,0 +1,34 @@
+"""Freed memory stays in the process, to be used again by the next step.
+
+A training step makes and frees the same arrays again and again. By itself, the C library of Linux gives large ones back to
+the system at once, which then hands out zeroed pages anew: for the arrays of a small GPT that costs a quarter of a step.
+(Measured, processor time of a step of 4 layers of 128 channels on one thread: 58 to 65 ms by itself, 42 to 49 ms so.)
+The price is that the process keeps the memory of its largest step until it ends, as other tensor libraries do, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from functools import cache
+
+VARIABLE = "TINYGRAD_TF_KEEP_MEMORY"  # 0 leaves the C library as it is
+TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3  # of mallopt, in malloc.h
+SETTINGS = {
+    TRIM_THRESHOLD: 1 << 30,  # give memory back when this much is free at the end of the heap
+    MMAP_THRESHOLD: 1 << 25,  # the most that is allowed: larger arrays are mapped and unmapped one by one
+    TOP_PAD: 1 << 26,  # ask the system for this much at a time
+}
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Set the C library so, once; True if it can be (glibc) and is not refused by the environment."""
+    if not sys.platform.startswith("linux") or os.environ.get(VARIABLE, "1").strip() == "0":
+        return False
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        return all([mallopt(setting, value) == 1 for setting, value in SETTINGS.items()])
+    return False
