@@ -155,9 +155,6 @@ class Steps:
                 last = min(first + chunk, columns)
                 width = self.caches[0].width(last - first)
                 mask, positions = self._padding_arguments(self.padding, first, last, width)
-                window = self.config.window
-                if window is not None and last - first > 1 and last > window:
-                    mask = _with_window(mask, first, last, width, window)
                 logits = self.reader(self._columns(first, last), mask=mask, positions=positions, cache=self.caches)[
                     :, -1
                 ]
@@ -205,10 +202,3 @@ def left_padded(texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDAr
     longest = max(map(len, texts))
     padding = np.array([longest - len(text) for text in texts], np.int64)
     return np.array([[0] * (longest - len(text)) + list(text) for text in texts], np.int64), padding
-
-
-def _with_window(mask: Tensor | None, first: int, last: int, width: int, window: int) -> Tensor:
-    """(B or 1, 1, T, Tk): the mask, and no key that is `window` or more before its query."""
-    keys, queries = np.arange(last - width, last), np.arange(first, last)[:, None]
-    near = (keys > queries - window)[None, None]
-    return from_numpy(near if mask is None else near & mask.array)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.layers import Linear
-from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks
+from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.position import AttentionPositions
 from tinygrad_tf.ops._precision import lowered
@@ -22,6 +22,7 @@ class KeyValueCache(Protocol):
     """What attention needs of a cache for one layer: it keeps the keys and values of the tokens seen so far."""
 
     offset: int  # the position of the next token, counted from the first one ever seen
+    # A cache may also have `window`, the most keys that one query may attend to.
 
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Take in (B, Hk, T, D) of the new tokens; give back all that are kept, in order, the new ones last."""
@@ -60,7 +61,8 @@ class MultiHeadAttention(Module):
     multi-query attention (Shazeer, 2019).
     positions: what turns queries and keys or biases the scores, such as `nn.RotaryPositions`; for self-attention.
     cache: a KeyValueCache of earlier tokens, for self-attention. The queries then stand at the end of the keys, and
-    is_causal counts from there: the last query sees all keys.
+    is_causal counts from there: the last query sees all keys. In a cache with a `window`, a query sees no more than so
+    many of the last ones.
 
     >>> from tinygrad_tf import nn, zeros
     >>> attention = nn.MultiHeadAttention(d_model=8, num_heads=2)
@@ -121,6 +123,9 @@ class MultiHeadAttention(Module):
             k, v = cache.update(k, v)
         check_mask(mask, (*q.shape[:3], k.shape[2]), f"{self._get_name()}: mask")
         offset = 0 if cache is None else k.shape[2] - q.shape[2]
+        window = getattr(cache, "window", None)
+        if window is not None and q.shape[2] > 1:  # a chunk's keys are the windows of all its queries together
+            mask = combine_masks(mask, window_mask(q.shape[2], k.shape[2], window, offset))
         scores = self.restrict(q, k, mask, is_causal, offset, positions)
         out = self.out_proj(self.merge_heads(self.attend(q, k, v, scores)))
         return (out, self.weights(q, k, scores)) if need_weights else out
