@@ -1,8 +1,8 @@
 """A unit learns where the gradient of its activation is not 0: sigmoid and tanh lose it on both sides, ReLU on one.
 
 Look at the dashed lines, the gradients. Those of sigmoid (at most 0.25) and tanh are near 0 from about |x| = 5, that of
-ReLU is exactly 0 on the left: a unit that is negative for every example never changes again. GELU and SiLU are smooth, and
-fall a little before they rise: around there they still learn.
+ReLU is exactly 0 on the left: a unit that is negative for every example never changes again. GELU and SiLU are smooth,
+and fall a little before they rise: around there they still learn.
 
     python examples/activations.py        writes activations.png
 """

@@ -1,8 +1,8 @@
 """Attention is a soft dictionary: three words, step by step, with numbers that can be checked on paper.
 
-The words are "I", "love" and "eat apples", with vectors of two numbers, and query = key = value = the vector itself. Look
-at the four tables: each row is one word that asks, each column a word that is asked. The third row of the weights is
-0.25 0.25 0.50: "eat apples" finds most in itself, and takes half of what it says from there.
+The words are "I", "love" and "eat apples", with vectors of two numbers, and query = key = value = the vector itself.
+Look at the four tables: each row is one word that asks, each column a word that is asked. The third row of the weights
+is 0.25 0.25 0.50: "eat apples" finds most in itself, and takes half of what it says from there.
 
 A dictionary gives the value of the one key that is equal; attention gives all values, weighted by how well each key
 fits. The sharper the question, the more it is a dictionary again: see the last table.

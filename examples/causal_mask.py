@@ -1,9 +1,10 @@
 """Without the causal mask the answers leak into the questions, and it shows: a loss below what can be known.
 
 A model is asked for the next symbol of random text of 8 symbols. Nobody can do better than log(8) = 2.08 nats, and with
-the mask nobody does. Without it position t simply looks at position t + 1, and only the last one still has to guess: the
-loss falls to log(8) / 10. A loss that is too good to be true is a leak. Look at the two tables in the picture: how strongly the vector at each position (row)
-depends on each input (column). With the mask everything above the diagonal is 0: not small, exactly 0.
+the mask nobody does. Without it position t simply looks at position t + 1, and only the last one still has to guess:
+the loss falls to log(8) / 10. A loss that is too good to be true is a leak. Look at the two tables in the picture: how
+strongly the vector at each position (row) depends on each input (column). With the mask everything above the diagonal
+is 0: not small, exactly 0.
 
     python examples/causal_mask.py        writes causal_mask.png
 """

@@ -1,9 +1,9 @@
-"""Heads are a reshape and a transpose, in this order: the other way gives the same shapes, no error, and a model that fails.
+"""Heads are a reshape, then a transpose; the other way gives the same shapes, no error, and a model that fails.
 
-(2, 10, 512) is seen as (2, 10, 8, 64), and heads and positions change places: (2, 8, 10, 64). Asking for (2, 8, 10, 64) at
-once gives the same shape. Here each number says where it comes from (position * 1000 + channel), so look at the picture:
-rightly split, the ten rows of a head are the ten positions; wrongly split, a head holds all channels of one position and
-a part of another, and can never see the rest. Both are trained to reverse a sequence. Only one learns.
+(2, 10, 512) is seen as (2, 10, 8, 64), and heads and positions change places: (2, 8, 10, 64). Asking for (2, 8, 10, 64)
+at once gives the same shape. Here each number says where it comes from (position * 1000 + channel), so look at the
+picture: rightly split, the ten rows of a head are the ten positions; wrongly split, a head holds all channels of one
+position and a part of another, and can never see the rest. Both are trained to reverse a sequence. Only one learns.
 
     python examples/heads_as_shapes.py        writes heads_as_shapes.png
 """

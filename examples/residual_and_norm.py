@@ -1,12 +1,14 @@
-"""Residuals carry the gradient down a deep stack, pre-norm tames it at the top, and LayerNorm does not see its neighbours.
+"""Residuals carry the gradient down, pre-norm tames it at the top, LayerNorm does not look at its neighbours.
 
-Look at the left picture: the gradient that reaches each layer of a fresh stack of 24 feed-forward layers. Without x + it
-is multiplied by every layer above and fades; with x + it arrives. The middle one: the gradient of the last block's
+Look at the left picture: the gradient that reaches each layer of a fresh stack of 24 feed-forward layers. Without x +
+it is multiplied by every layer above and fades; with x + it arrives. The middle one: the gradient of the last block's
 weights in fresh stacks of 3 to 24 blocks. With post-norm (the original) it is as large as ever, however deep the stack,
-which is why training has to begin with warmup; with pre-norm it falls as 1 / sqrt(layers) (Xiong et al., 2020, theorem 1).
+which is why training has to begin with warmup; with pre-norm it falls as 1 / sqrt(layers) (Xiong et al., 2020, theorem
+1).
 
-The right one: three short sentences in one batch, padded to the same length. How much do the vectors of the first change
-when the others change, or get more padding? With LayerNorm not at all; with BatchNorm a lot: it averages over all.
+The right one: three short sentences in one batch, padded to the same length. How much do the vectors of the first
+change when the others change, or get more padding? With LayerNorm not at all; with BatchNorm a lot: it averages over
+all.
 
     python examples/residual_and_norm.py        writes residual_and_norm.png
 """
@@ -94,7 +96,8 @@ def main() -> None:
     middle.set_xticks(LAYERS, LAYERS)
     middle.minorticks_off()
     for shift, (name, change) in zip((-0.2, 0.2), changes.items(), strict=True):
-        right.bar(np.arange(3) + shift, list(change.values()), 0.4, label=name)
+        bars = right.bar(np.arange(3) + shift, list(change.values()), 0.4, label=name)
+        right.bar_label(bars, fmt="%.2f")
     right.set(title="change of the first sentence's vectors", xticks=range(3), xticklabels=list(changes["LayerNorm"]))
     for ax in (left, middle, right):
         ax.legend()

@@ -1,12 +1,13 @@
 """Scores are divided by sqrt(d_k) because without it their variance is d_k, and softmax stops to learn.
 
 Look at the left picture: 10,000 dot products of random vectors of 512 numbers spread over -75 ... 75; divided by
-sqrt(512) = 22.6 they have variance 1 again. The middle one says why that matters: softmax over two scores is the sigmoid
-of their difference, so that its gradient p (1 - p) vanishes in the same way. The right one: the gradient that gets
-through softmax when heads grow, with and without the division.
+sqrt(512) = 22.6 they have variance 1 again. The middle one says why that matters: softmax over two scores is the
+sigmoid of their difference, so that its gradient p (1 - p) vanishes in the same way. The right one: the gradient that
+gets through softmax when heads grow, with and without the division.
 
-The last table divides the scores of a head of d_k = 64 by other sizes that look alike in code: sqrt(d_model) makes every
-head blur, d_model makes it blind, and the length of the text makes the same words attend differently in a longer text.
+The last table divides the scores of a head of d_k = 64 by other sizes that look alike in code: sqrt(d_model) makes
+every head blur, d_model makes it blind, and the length of the text makes the same words attend differently in a longer
+text.
 
     python examples/why_sqrt_dk.py        writes why_sqrt_dk.png
 """

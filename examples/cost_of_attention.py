@@ -1,0 +1,107 @@
+"""Attention costs n^2 d where an RNN costs n d^2: at twice the length four times the work, and as many weights.
+
+Look at the left picture: the multiply-adds of one layer against the length n of the text. Up to n = d the scores and
+sums cost no more than an RNN, up to n = 2 d no more than attention's own linear layers; above, n^2 wins. The right one:
+the memory for n x n weights, beside that of the streaming kernel, which never holds them all (FlashAttention; Dao et
+al., 2022).
+
+Time is measured, too, but it is not asserted: it also depends on what else the machine does.
+
+    python examples/cost_of_attention.py        writes cost_of_attention.png
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+from matplotlib import pyplot as plt
+
+import tinygrad_tf as tg
+from tinygrad_tf import nn
+from tinygrad_tf.nn import functional as F
+
+LENGTHS = [64, 128, 256, 512] if os.environ.get("TINYGRAD_TF_SMALL") else [64, 128, 256, 512, 1024, 2048]
+CHANNELS = 64
+
+
+def multiply_adds(n: int, d: int) -> dict[str, int]:
+    """Of one layer with d channels on a text of length n."""
+    return {
+        "attention: scores and sums": 2 * n * n * d,  # Q K^T, and the weights times V
+        "attention: linear layers": 4 * n * d * d,  # for query, key, value and output
+        "RNN": 2 * n * d * d,  # from the input and from the last state
+    }
+
+
+def plain_attention(x: tg.Tensor) -> tg.Tensor:
+    return F.softmax(x @ x.transpose(-2, -1) / CHANNELS**0.5, dim=-1) @ x
+
+
+def streaming_attention(x: tg.Tensor) -> tg.Tensor:
+    return F.scaled_dot_product_attention(x, x, x)
+
+
+def peak_memory(run: Callable[[], object]) -> int:
+    """The most bytes that were held at once in arrays made by `run`."""
+    run()  # what is compiled or kept from the first time does not count
+    tracemalloc.start()
+    run()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """The best of three."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main() -> None:
+    tg.manual_seed(0)
+    rnn = nn.RNN(CHANNELS, CHANNELS, batch_first=True)
+    work, memory = [], []
+    for n in LENGTHS:
+        x = tg.randn(1, 1, n, CHANNELS)
+        assert np.allclose(plain_attention(x).numpy(), streaming_attention(x).numpy(), atol=1e-5)
+        runs = [lambda x=x: plain_attention(x), lambda x=x: streaming_attention(x)]
+        with tg.no_grad():
+            memory.append([peak_memory(run) for run in runs])
+            times = [seconds(run) * 1e3 for run in (*runs, lambda x=x: rnn(x[0]))]
+        work.append(multiply_adds(n, CHANNELS))
+        print(f"n = {n:5d}: " + ", ".join(f"{name} {count:,}" for name, count in work[-1].items()))
+        print(f"           memory: plain {memory[-1][0]:,} bytes, streaming {memory[-1][1]:,} bytes")
+        print("           time: plain {:.2f} ms, streaming {:.2f} ms, RNN {:.2f} ms".format(*times))
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
+    for name in work[0]:
+        left.loglog(LENGTHS, [counts[name] for counts in work], "o-", label=name)
+    left.axvline(2 * CHANNELS, linestyle="--", color="gray", label="n = 2 d")
+    left.set(title=f"multiply-adds of a layer, d = {CHANNELS}", xlabel="length n")
+    for name, sizes in zip(("plain", "streaming"), zip(*memory, strict=True), strict=True):
+        right.loglog(LENGTHS, sizes, "o-", label=name)
+    right.set(title="memory of attention in bytes", xlabel="length n")
+    for ax in (left, right):
+        ax.set_xticks(LENGTHS, LENGTHS)
+        ax.minorticks_off()
+        ax.legend()
+    figure.savefig("cost_of_attention.png", dpi=110)
+
+    one, two = multiply_adds(1000, 512), multiply_adds(2000, 512)
+    assert [two[name] / one[name] for name in one] == [4.0, 2.0, 2.0]
+    even = multiply_adds(2 * CHANNELS, CHANNELS)
+    assert even["attention: scores and sums"] == even["attention: linear layers"]
+    (plain, streaming), (plain_before, streaming_before) = memory[-1], memory[-2]
+    assert plain / plain_before > 3 and streaming / streaming_before < 3 and streaming < plain
+
+
+if __name__ == "__main__":
+    main()
