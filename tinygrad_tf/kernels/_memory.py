@@ -1,9 +1,9 @@
 """Freed memory stays in the process, to be used again by the next step.
 
-A training step makes and frees the same arrays again and again. By itself, the C library of Linux gives large ones back to
-the system at once, which then hands out zeroed pages anew: for the arrays of a small GPT that costs a quarter of a step.
-(Measured, processor time of a step of 4 layers of 128 channels on one thread: 58 to 65 ms by itself, 42 to 49 ms so.)
-The price is that the process keeps the memory of its largest step until it ends, as other tensor libraries do, too.
+A training step makes and frees the same arrays again and again. By itself, the C library of Linux gives large ones back
+to the system at once, which then hands out zeroed pages anew: for the arrays of a small GPT that costs a quarter of a
+step. (Measured, processor time of a step of 4 layers of 128 channels on one thread: 58 to 65 ms by itself, 42 to 49 ms
+so.) The price is that the process keeps the memory of its largest step until it ends, as other tensor libraries do.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def keep_freed_memory() -> bool:
         return False
     with contextlib.suppress(OSError, AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
-        return all([mallopt(setting, value) == 1 for setting, value in SETTINGS.items()])
+        return all(mallopt(setting, value) == 1 for setting, value in SETTINGS.items())
     return False
