@@ -164,7 +164,8 @@ def test_float32_stays_float32() -> None:
     alibi = nn.AlibiPositions(4)
     for kind in ("full", "local", "block_sparse"):
         for is_causal in (False, True):
-            assert made(kind).float()(x, is_causal=is_causal, positions=alibi).dtype == tg.float32
+            results = made(kind).float()(x, is_causal=is_causal, positions=alibi, need_weights=True)
+            assert [r.dtype for r in results] == [tg.float32, tg.float32]
 
 
 # --- grouped queries --------------------------------------------------------------------------------------------------

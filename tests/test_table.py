@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests import table_transformer  # noqa: F401 - it adds its rows
+from tests import table_transformer  # noqa: F401 - adds its rows
 from tests.differences import worst_error
 from tests.table import CASES, Case
 from tinygrad_tf import Tensor, engine, use_reference
