@@ -256,7 +256,7 @@ def results():
     yield kernels.matmul(normal(6, 2, 1500), normal(7, 1500, 1100))
     yield kernels.matmul(normal(8, 40, 33, 20), normal(9, 40, 45, 20).swapaxes(1, 2))
     yield kernels.linear(normal(10, 400, 70), normal(11, 300, 70), normal(12, 300))
-    yield kernels.column_sums(normal(13, 3000, 200))
+    yield kernels.sum_rows(normal(13, 3000, 200))
 
 
 def test_same_bits_for_any_number_of_threads():

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._operands import Operand, operand
 from tinygrad_tf.kernels._plan import PANEL_BYTES, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
 from tinygrad_tf.kernels._thin import multiply_thin
+from tinygrad_tf.kernels.elementwise import sum_rows
 
 Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
-SUM_ROWS, SUM_COLUMNS = 128, 64
 
 
 def accepts(a: Array, b: Array) -> bool:
@@ -102,25 +101,13 @@ def linear_backward(
     return (
         matmul(g, weight) if need_x else None,
         matmul(g.T, x) if need_weight else None,
-        column_sums(g) if need_bias else None,
+        sum_rows(g) if need_bias else None,
     )
 
 
 def linear_backward_reference(g: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
     """The plain formulas of `linear_backward`."""
     return np.matmul(g, weight), np.matmul(g.T, x), g.sum(0)
-
-
-def column_sums(g: Array) -> Array:
-    """g.sum(0) for g (M, N), in an order that depends on the shape alone."""
-    M, N = g.shape
-    if not g.flags.carray:
-        g = np.array(g, order="C")
-    total = np.zeros(N, g.dtype)
-    columns = N if M * N <= 1 << 15 else SUM_COLUMNS
-    if N:
-        sum_columns(math.ceil(N / columns), M, N, g.ravel(), total, columns)
-    return total
 
 
 def _stack(a: Array, b: Array) -> tuple[int, ...]:
@@ -195,18 +182,3 @@ def _multiply(M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: in
         plan.blocks, M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(),
         mode, addend, packed, plan.rows, plan.columns, plan.group, plan.left, plan.right,
     )  # fmt: skip
-
-
-@parallel
-def sum_columns(index: int, M: int, N: int, g: Any, total: Any, columns: int) -> None:
-    """total[j] += sum of g[:, j] for one block of columns: SUM_ROWS rows at a time, so that rounding stays small."""
-    first = index * columns
-    n = min(columns, N - first)
-    partial = np.empty(n, total.dtype)
-    for i in range(0, M, SUM_ROWS):
-        partial[:] = 0
-        for r in range(i, min(i + SUM_ROWS, M)):
-            for j in range(n):
-                partial[j] += g[r * N + first + j]
-        for j in range(n):
-            total[first + j] += partial[j]
