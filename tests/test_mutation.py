@@ -6,7 +6,7 @@ import pytest
 
 from tests.mutation import survey as surveying
 from tests.mutation.damage import CHANGES, Mutant, all_operations, mutants_of
-from tests.mutation.rows import check_second_order_of_square, check_ways_agree, watch
+from tests.mutation.rows import check_second_order_of_square, check_ways_agree, is_small, watch
 from tests.mutation.survey import CAUGHT, EQUIVALENT, NOT_MADE, SURVIVED, judge, survey, unseen_rules
 from tests.table import CASES, Case
 from tinygrad_tf import ops
@@ -26,7 +26,7 @@ def test_second_order_where_the_gradient_from_above_depends_on_the_leaves(case: 
 
 def test_a_sample_of_mutants_is_caught() -> None:
     operations = all_operations()
-    verdicts = list(survey(operations, watch(operations, CASES), ONE_OF))
+    verdicts = list(survey(operations, watch(operations, [case for case in CASES if is_small(case)]), ONE_OF))
     assert len(verdicts) > 20
     assert [str(v) for v in verdicts if v.outcome == SURVIVED] == []
     assert sum(v.outcome == CAUGHT for v in verdicts) > len(verdicts) // 2
