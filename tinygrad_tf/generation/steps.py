@@ -114,7 +114,7 @@ class Steps:
 
     def _afresh(self) -> NDArray[Any]:
         """Read all texts, or what the context holds of them, from their beginning."""
-        self.caches = None  # positions move when a text is cropped, so that what is kept would be wrong
+        self.caches = None  # a text that is cropped has new positions: kept keys are of no more use
         cropped = [text if self.limit is None else text[-self.limit :] for text in self.texts]
         if self.reader.pads or len({len(text) for text in cropped}) == 1:
             return self._read(cropped)
