@@ -97,7 +97,7 @@ for activation in ("gelu_tanh", "silu", "swiglu", "geglu"):
 layer("Block batch norm", lambda: nn.Block(4, 2, 6, norm="batch"), normal(2, 3, 4))
 layer("Block rms norm", lambda: nn.Block(4, 2, 6, "swiglu", norm="rms", num_kv_heads=1), normal(1, 3, 4), call=causal)
 SMALL: dict[str, Any] = {
-    "vocab_size": 5, "d_model": 4, "num_heads": 2, "d_ff": 6, "encoder_layers": 1, "decoder_layers": 1, "max_len": 5,
+    "vocab_size": 5, "d_model": 2, "num_heads": 1, "d_ff": 3, "encoder_layers": 1, "decoder_layers": 1, "max_len": 5,
     "activation": "gelu", "dropout": 0.0, "pad": 0,
 }  # fmt: skip
 SOURCE, TARGET, AFTER = tg.tensor([[1, 2, 3, 0]]), tg.tensor([[1, 3, 2]]), tg.tensor([[3, 2, 4]])
@@ -114,9 +114,9 @@ def translation_loss(model: models.Transformer) -> Tensor:
 layer("EncoderLayer", lambda: models.EncoderLayer(4, 2, 6, dropout=0.0, activation="gelu"), normal(1, 3, 4))
 layer(
     "DecoderLayer",
-    lambda: models.DecoderLayer(4, 2, 6, dropout=0.0, activation="gelu", norm_first=True),
-    normal(1, 3, 4),
-    normal(1, 2, 4),
+    lambda: models.DecoderLayer(2, 1, 3, dropout=0.0, activation="gelu", norm_first=True),
+    normal(1, 2, 2),
+    normal(1, 3, 2),
 )
 layer("Transformer", transformer(), call=translation_loss)
 layer(
