@@ -1,10 +1,12 @@
-"""Always taking the likeliest letter ends in a loop; drawing, a penalty or a ban on repeats breaks it, beams do not.
+"""Always taking the likeliest letter ends in a loop; drawing or a ban on repeats breaks it, beams do not.
 
 A small model is trained for some seconds on a part of Python's standard library, and goes on writing in several ways.
 Look at the bars: the share of what was written that had been written before (pieces of 6 characters that occur earlier
 in the same text), beside that of the real text. Greedy decoding comes to a state that it has been in, and from there it
-can only go round. Beam search looks for the likeliest text, and a loop is likely: it needs the ban, too. A model that
-repeats even when it draws may have learned it: look for duplicates in the data (the last line).
+can only go round. Beam search looks for the likeliest text, and a loop is likely: it needs the ban, too. The penalty
+makes all tokens less likely that occurred; it helps where tokens are words, but of letters nearly all have occurred
+soon, and then it changes little. A model that repeats even when it draws may have learned it: look for duplicates in
+the data (the last line).
 
     python examples/greedy_repeats.py        writes greedy_repeats.png
 """
@@ -93,7 +95,6 @@ def main() -> None:
     assert shares["greedy, no piece of 6 twice"] == shares["4 beams, no piece of 6 twice"] == 0
     drawn = [shares[name] for name in ("temperature 0.8", "top-k 10", "top-p 0.9")]
     assert max(drawn) < shares["greedy"] / 2
-    assert shares["greedy, repetition penalty 1.5"] < shares["greedy"]
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ position and a part of another, and can never see the rest. Both are trained to 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib import pyplot as plt
@@ -56,7 +57,13 @@ def view_error() -> str:
     return ""
 
 
-def learn_to_reverse(split_heads, merge_heads, steps: int = STEPS, length: int = 8, symbols: int = 6) -> float:
+def learn_to_reverse(
+    split_heads: Callable[[tg.Tensor, int], tg.Tensor],
+    merge_heads: Callable[[tg.Tensor], tg.Tensor],
+    steps: int = STEPS,
+    length: int = 8,
+    symbols: int = 6,
+) -> float:
     """The share of right symbols after training one attention layer to write a sequence backwards."""
     tg.manual_seed(0)
     channels, heads = 32, 4
