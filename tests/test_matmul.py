@@ -182,6 +182,8 @@ def test_accumulate(depth):
     check(out, a, b, extra=start)
     kernels.matmul(a, b, out=room[:, ::2], accumulate=True)
     assert np.array_equal(room[:, ::2], out) and np.array_equal(room[:, 1::2], start)
+    with pytest.raises(ValueError, match="out, which must be given"):
+        kernels.matmul(a, b, accumulate=True)
 
 
 def test_what_it_accepts():
