@@ -116,7 +116,7 @@ def test_gradient_at_the_top_falls_with_pre_norm_alone() -> None:
     pre, post = (
         module.gradient_at_the_top(first, 16) / module.gradient_at_the_top(first, 4) for first in (True, False)
     )
-    assert pre == pytest.approx(0.5, rel=0.35) and post == pytest.approx(1.0, rel=0.35)
+    assert 0.35 < pre < 0.7 and 0.85 < post < 1.15  # 1 / sqrt(16 / 4), and 1
 
 
 def test_activations_against_their_formulas() -> None:
