@@ -7,7 +7,7 @@ process keeps off its core is simply missed: nobody waits for it at the start, a
 begun. Blocks are never tied to a thread, so the results do not depend on the number of threads.
 
 Only one job has the workers. A second Python thread that comes meanwhile, and a loop inside of a block, run their
-blocks by themselves. Idle workers look at the gate for some tens of microseconds, then sleep until a job wakes them.
+blocks by themselves. Idle workers look at the gate for some hundred microseconds, then sleep until a job wakes them.
 Before a fork and at exit the workers are sent home, so that a child never inherits half of a job.
 
 Everything shared lies in one block of memory, see `_atomics`. Its slot ENTRY holds the compiled function that runs a

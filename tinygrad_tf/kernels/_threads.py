@@ -41,7 +41,7 @@ from tinygrad_tf.kernels._atomics import (
 )
 from tinygrad_tf.kernels._pool import pause_many, run_job, work
 
-SPIN_SECONDS = 40e-6
+SPIN_SECONDS = 150e-6  # longer than Python takes between two kernels of a training step
 MAX_THREADS = 1024
 THREADS_VARIABLE = "TINYGRAD_TF_NUM_THREADS"
 

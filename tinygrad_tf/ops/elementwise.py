@@ -11,15 +11,23 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Primitive, Tensor, cast, make, primitive
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
 from tinygrad_tf.ops._types import category, default_float, float_input, promoted, promoted_to_float
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
+LARGE = 1 << 18  # elements; from here on several cores are faster than NumPy's one
+
+
+def _large(a: Any, b: Any) -> bool:
+    return type(b) is np.ndarray and b.size >= LARGE and not mode.reference and kernels.elementwise.worth(a, b)
+
+
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
 def add(a: Any, b: Any) -> np.ndarray:
-    return a + b
+    return kernels.elementwise.add(a, b) if _large(a, b) else a + b
 
 
 def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
@@ -30,12 +38,12 @@ def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
 
 @primitive(prepare=_no_bools, a=lambda g: g, b=lambda g: -g)
 def sub(a: Any, b: Any) -> np.ndarray:
-    return a - b
+    return kernels.elementwise.subtract(a, b) if _large(a, b) else a - b
 
 
 @primitive(prepare=promoted, a=lambda g, b: g * b, b=lambda g, a: g * a)
 def mul(a: Any, b: Any) -> np.ndarray:
-    return a * b
+    return kernels.elementwise.multiply(a, b) if _large(a, b) else a * b
 
 
 @primitive(prepare=promoted_to_float, a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b) / b)
@@ -136,6 +144,8 @@ def cos(x: np.ndarray) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x))
 def erf(x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "f" and not mode.reference:
+        return kernels.elementwise.erf(x)
     return _erf(x.astype(np.float64)).astype(x.dtype) if x.size else x
 
 
