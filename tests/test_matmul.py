@@ -140,7 +140,9 @@ def test_heads_are_split_through_strides(heads):
 
 
 @DTYPES
-@pytest.mark.parametrize(("M", "K", "N"), [(384, 2500, 100), (700, 64, 90), (5, 3000, 4), (1, 700, 900), (900, 700, 1)])
+@pytest.mark.parametrize(
+    ("M", "K", "N"), [(384, 2500, 100), (700, 64, 90), (30, 4500, 70), (5, 3000, 4), (1, 700, 900), (900, 700, 1)]
+)
 @pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
 def test_large(dtype, M, K, N, layouts):
     a = laid_out(normal(0, M, K, dtype=dtype), "rows" if layouts[0] == "N" else "columns")
