@@ -3,11 +3,10 @@
 Packing copies an operand into the order in which the tiles read it. It costs about 0.15 ns an element, a multiply-add
 0.011 ns, so an element should be used at least a hundred times for each time that it is packed:
 - B is read in place if its rows are contiguous and few rows of A meet it; A is read in place unless its columns are
-  contiguous (A.T of a contiguous array), for then each step in depth is on another page of memory.
-- BEFORE: one parallel pass packs all of an operand, the blocks follow. For single products: their blocks may then be as
-  small as an even load asks for.
-- BY_BLOCK: each block packs what it needs. For stacks of small products, where blocks share nothing, and for operands
-  too large to be held twice, whose blocks are large as well.
+  contiguous (A.T of a contiguous array: each step in depth is on another page) or its rows lie very far apart.
+- BEFORE: one parallel pass packs all of an operand, the blocks follow. For operands of single products that stay in the
+  second-level cache (a larger one would be written to memory and read again): blocks may then be small.
+- BY_BLOCK: each block packs what it needs. For larger operands, and for stacks, where blocks share nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ PANEL_BYTES = 2 * VECTOR_BYTES
 
 DEPTH = 384  # of C's sums between two visits; a panel of B, 384 x 128 bytes, stays close to the first-level cache
 STRIP = HEIGHT * (96 // HEIGHT)  # rows of A that meet all panels of a block: more would touch too many pages
-MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block: 256 x 384 of B stay in the second-level cache
+MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block; 384 x 384 of B stay in the second-level cache
 BLOCKS = 8  # enough to keep a few threads evenly busy, few enough to read the operands seldom
 SMALLEST_BLOCK = 1 << 21  # multiply-adds, about 25 microseconds
 GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
-PACKED_AT_ONCE = 1 << 15  # elements
-LARGEST_PACKED = 1 << 18  # elements
+PACKED_AT_ONCE = 1 << 15  # elements that one parallel block packs
+LARGEST_PACKED = 1 << 18  # elements of an operand that is packed before
 FAR = 4096  # elements from one row of A to the next: that far apart, rows would share few sets of the caches
 THIN = 8  # rows of A up to which dot products beat packing B.T
 MOST_RUN = 1024  # columns of B in a block of few rows: C's part stays in the first-level cache
