@@ -82,6 +82,9 @@ def visits_of(count):
     return visits
 
 
+PARTS = ("__init__.py", "_memory.py", "_compile.py", "_cache.py", "_threads.py", "_pool.py", "_atomics.py")
+
+
 def run_python(code, timeout=300, **environment):
     """Run a program in a process of its own; None removes a variable. Returns what it printed, and its stderr."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
@@ -447,7 +450,7 @@ def package(tmp_path):
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").touch()
     for path in (ROOT / "tinygrad_tf" / "kernels").glob("_*.py"):
-        if path.name in ("__init__.py", "_compile.py", "_cache.py", "_threads.py", "_pool.py", "_atomics.py"):
+        if path.name in PARTS:
             shutil.copy(path, folder)
     (folder / "a.py").write_text(A_KERNEL)
     (folder / "helper.py").write_text(HELPER)

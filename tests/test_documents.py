@@ -20,13 +20,20 @@ TOP = Path(__file__).parent.parent
 README = (TOP / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted(n for n in FILES if not n.endswith("__main__")))
+@pytest.mark.parametrize("name", sorted(n for n in FILES if not n.endswith(("__main__", "as_torch"))))
 def test_docstrings(name: str) -> None:
     module = importlib.import_module(name)
     tinygrad_tf.manual_seed(0)
     with np.errstate(all="warn"):
         result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
     assert result.failed == 0
+
+
+def test_docstrings_of_what_answers_for_torch() -> None:
+    """In a process of its own, where nobody has imported torch before."""
+    code = "import doctest; from tinygrad_tf import as_torch; raise SystemExit(doctest.testmod(as_torch).failed)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TOP)
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_readme_examples() -> None:

@@ -136,7 +136,10 @@ def check(case, arguments, dtype):
         assert result.shape == true.shape and result.flags.c_contiguous
         assert result.dtype in (dtype, np.float64)
         if true.size:
-            unit = np.finfo(dtype).eps * max(np.abs(true).max(), 0.1 * np.abs(arguments[0]).max(initial=0))
+            terms = 0.1 * np.abs(arguments[0]).max(initial=0)
+            if case.name.endswith("norm_backward"):  # terms as large as g / sqrt(variance) cancel in short rows
+                terms *= max(1.0, np.abs(arguments[-1]).max(initial=0))
+            unit = np.finfo(dtype).eps * max(np.abs(true).max(), terms)
             assert np.abs(result - true).max() <= 2 * np.abs(rough - true).max() + 8 * unit
 
 
