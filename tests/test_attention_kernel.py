@@ -216,6 +216,11 @@ def test_many_parts_of_a_long_head():
     check(*(normal(1, 1, 1300, 4, seed=s) for s in range(3)), window=700)
 
 
+def test_more_keys_than_a_backward_pass_keeps_at_a_time():
+    check(normal(2, 4, 40, 4), normal(2, 4, 2100, 4), normal(2, 4, 2100, 4), mask=normal(2100) > 0)
+    check(normal(1, 8, 1100, 4), normal(1, 8, 1100, 4), normal(1, 8, 1100, 4), is_causal=True)
+
+
 @pytest.mark.parametrize("window", [1, 2, 15, 32, 33, 100, 1000])
 def test_window(window):
     for is_causal in (False, True):
