@@ -80,6 +80,7 @@ def _machine() -> str:
     """Everything besides the sources that compiled code depends on."""
     versions = (sys.version, numpy.__version__, numba.__version__, llvmlite.__version__)
     settings = tuple(getattr(config, name, None) for name in _SETTINGS)
+    settings += (os.environ.get("TINYGRAD_TF_VECTOR_BYTES"),)  # of _vector.py
     return repr((versions, settings, cpu_target.target_context.codegen().magic_tuple()))
 
 
