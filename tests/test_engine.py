@@ -64,7 +64,7 @@ def test_the_graph_is_released_and_a_second_backward_says_so() -> None:
     node = y.node
     y.sum().backward(retain_graph=True)
     (y * 1).sum().backward()
-    with pytest.raises(RuntimeError, match="released .*retain_graph=True"):
+    with pytest.raises(RuntimeError, match=r"released .*retain_graph=True"):
         y.sum().backward()
     assert node.saved is None and not any(node.edges)
 

@@ -1,4 +1,4 @@
-"""Programs that run alike on torch and on tinygrad_tf: single operations, layers, and ten training steps of a small GPT.
+"""Programs that run alike on torch and on tinygrad_tf: operations, layers, and ten training steps of a small GPT.
 
 make.py runs them on torch and stores what comes out; test_reference.py runs them on tinygrad_tf and compares.
 """
@@ -131,9 +131,7 @@ def small_gpt(torch: Any) -> Any:
 
         def forward(self, x: Any) -> Any:
             B, T_, _ = x.size()
-            q, k, v = (
-                t.view(B, T_, H, C // H).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(C, dim=2)
-            )
+            q, k, v = (t.view(B, T_, H, C // H).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(C, dim=2))
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.proj(y.transpose(1, 2).contiguous().view(B, T_, C))
             return x + self.down(self.gelu(self.up(self.norm2(x))))
