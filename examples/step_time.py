@@ -63,6 +63,7 @@ def trainer(library: str, size: str) -> Callable[[], float]:
                 x = block(x)
             return F.cross_entropy(self.head(self.norm(x)).view(-1, VOCABULARY), targets.view(-1))
 
+    torch.manual_seed(0)  # the same numbers in both
     model, rng = GPT(), np.random.default_rng(0)
     with torch.no_grad():
         for p in model.parameters():
