@@ -126,7 +126,17 @@ def test_plugin(tmp_path: Path) -> None:
         "    assert gradcheck.module(nn.Linear(2, 2), tg.ones(1, 2))\n"
         "    assert direct(lambda x: x * 2, x)\n"
     )
-    command = [sys.executable, "-m", "pytest", "-p", "tinygrad_tf.autograd.pytest_plugin", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:tinygrad_tf",
+        "-p",
+        "tinygrad_tf.autograd.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(
         [*command, "--gradcheck-summary", "-n", "2", "test_mine.py"],
