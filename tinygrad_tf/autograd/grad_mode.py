@@ -134,6 +134,9 @@ class set_grad_enabled(_Switch):
         super().__init__(bool(mode))
         self.found = _set(self.on)
 
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.on})"
+
     def __enter__(self) -> None:
         self.before.append(self.found)
         mode.grad = self.on

@@ -27,7 +27,7 @@ class IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
 class RemovableHandle:
@@ -80,7 +80,7 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.get(name)
-        if isinstance(value, Tensor) and not isinstance(value, Parameter) and isinstance(before, Parameter):
+        if isinstance(before, Parameter) and value is not None and not isinstance(value, Parameter):
             raise TypeError(f"{name} is a Parameter: replace it by a Parameter or None, or use copy_ under no_grad")
         if isinstance(value, Buffer) and name not in self._buffer_names:
             object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: value.persistent})

@@ -86,7 +86,11 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy state and settings in; groups must match in number and size."""
+        """Take state and settings over; groups must match in number and size.
+
+        As in PyTorch, tensors of the right dtype are taken over as they are: to go on with both optimisers, load a copy
+        (`copy.deepcopy(state_dict)`).
+        """
         groups = state_dict["param_groups"]
         sizes = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
         if sizes[0] != sizes[1]:
@@ -96,7 +100,7 @@ class Optimizer:
         self.state = defaultdict(dict)
         for i, p in zip(numbers, params, strict=True):
             if i in state_dict["state"]:
-                self.state[p] = {k: _copied(v, p) for k, v in state_dict["state"][i].items()}
+                self.state[p] = {k: _fitting(v, p) for k, v in state_dict["state"][i].items()}
         for own, loaded in zip(self.param_groups, groups, strict=True):
             own.update({k: v for k, v in loaded.items() if k != "params"})
 
@@ -118,12 +122,12 @@ def refuse_negative(**settings: Any) -> None:
             raise ValueError(f"optimizer: {name} must not be negative, got {value}")
 
 
-def _copied(value: Any, like: Tensor) -> Any:
-    """A private copy of a piece of state, in the parameter's dtype where it has the parameter's shape."""
+def _fitting(value: Any, like: Tensor) -> Any:
+    """A piece of state, in the parameter's dtype where it has the parameter's shape."""
     if isinstance(value, Tensor):
         array = value.array
         dtype = (
             like.dtype if array.shape == like.array.shape and array.dtype.kind == "f" and array.ndim else array.dtype
         )
-        return make(np.array(array, dtype))
+        return value if array.dtype == dtype else make(np.array(array, dtype))
     return value
