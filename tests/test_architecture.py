@@ -22,12 +22,14 @@ FLOORS = [
     ["autograd", "nn", "optim", "utils", "serialization", "amp"],
     ["generation"],
     ["models"],
+    ["checks"],
     ["study"],
     ["training"],
     ["cli", "__main__"],
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 ABOVE_ALL = {"__init__", "as_torch"}  # the list of what the package offers
+WRITTEN_AS_USERS_WRITE = {"checks"}  # may import that list
 
 
 def module_name(path: Path) -> str:
@@ -69,6 +71,8 @@ def test_imports_point_downwards() -> None:
             continue
         assert part(name) in FLOOR, f"{name} stands on no floor: add it to FLOORS"
         for other in others:
+            if part(other) in ABOVE_ALL and part(name) in WRITTEN_AS_USERS_WRITE:
+                continue
             if part(other) in ABOVE_ALL or FLOOR[part(other)] > FLOOR[part(name)]:
                 wrong.append(f"{name} imports {other}")
     assert not wrong, "\n".join(wrong)

@@ -8,8 +8,8 @@ from tests.mutation import survey as surveying
 from tests.mutation.damage import CHANGES, Mutant, all_operations, mutants_of
 from tests.mutation.rows import check_second_order_of_square, check_ways_agree, is_small, watch
 from tests.mutation.survey import CAUGHT, EQUIVALENT, NOT_MADE, SURVIVED, judge, survey, unseen_rules
-from tests.table import CASES, Case
 from tinygrad_tf import ops
+from tinygrad_tf.checks import CASES, Case
 
 ONE_OF = 73  # a prime, so that the sample falls on every kind of damage
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests import table_transformer  # noqa: F401 - adds its rows
 from tests.differences import worst_error
-from tests.table import CASES, Case
 from tinygrad_tf import Tensor, engine, use_reference
+from tinygrad_tf.checks import CASES, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 

@@ -23,6 +23,7 @@ from tinygrad_tf._device import device
 from tinygrad_tf._version import __version__
 from tinygrad_tf.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinygrad_tf.creation import *
+from tinygrad_tf.creation import tensor as tensor  # the function, not the module of that name
 from tinygrad_tf.dtypes import DType as dtype
 from tinygrad_tf.dtypes import (
     bfloat16,

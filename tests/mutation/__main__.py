@@ -14,7 +14,7 @@ from tests.mutation.damage import all_operations, label, rules_of
 from tests.mutation.kernels import MUTANTS, try_kernels
 from tests.mutation.rows import watch
 from tests.mutation.survey import CAUGHT, EQUIVALENT, NOT_MADE, SURVIVED, Verdict, survey, unseen_rules
-from tests.table import CASES
+from tinygrad_tf.checks import CASES
 from tinygrad_tf.engine import Fused
 
 console = Console(width=160, highlight=False, markup=False)

@@ -12,9 +12,9 @@ import numpy as np
 
 from tests.differences import worst_error
 from tests.mutation.damage import Damage, Mutant, Site, rules_of
-from tests.table import Case
 from tests.test_table import first_order, rng_of, test_first_order, test_second_order
 from tinygrad_tf import Tensor
+from tinygrad_tf.checks import Case
 from tinygrad_tf.engine import Fused, Operation, grad, use_reference
 
 Numbers = dict[str, list[np.ndarray]]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tests.mutation.damage import Mutant, label, mutants_of, rules_of
 from tests.mutation.rows import TESTS, WAYS, Row, Seen, close, numbers
-from tests.table import Case
+from tinygrad_tf.checks import Case
 from tinygrad_tf.engine import Fused, Operation
 
 TRIES = 12  # rows on which a test may miss a mutant before it is given up

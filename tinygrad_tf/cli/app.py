@@ -101,9 +101,13 @@ def _sample(
 @app.command("gradcheck")
 def _gradcheck(
     targets: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE.py[::NAME]...", help="Functions, NumPy pairs or modules to check."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE.py[::NAME]]...",
+            help="Functions, NumPy pairs or modules to check. Without any: everything in this package.",
+            show_default=False,
+        ),
+    ] = None,
     shape: Annotated[
         list[str] | None, option("The shape of an input, as 3,4; once for each input, in order.", "N,N", "see the file")
     ] = None,
@@ -117,7 +121,7 @@ def _gradcheck(
         from tinygrad_tf.cli.gradcheck import Request
         from tinygrad_tf.cli.gradcheck import run as check
 
-        return check(Request(targets, shape or (), number, verbose))
+        return check(Request(targets or (), shape or (), number, verbose))
 
     return job
 

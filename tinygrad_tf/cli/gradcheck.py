@@ -6,15 +6,23 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
+
+from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.report import NOISY, RIGHT, Report
+from tinygrad_tf.autograd.subjects import TensorSubject
 from tinygrad_tf.autograd.targets import Job, TargetError, find
 from tinygrad_tf.utils.errors import InputError
 
 
 @dataclass(frozen=True)
 class Request:
-    """targets: `file.py` or `file.py::name`. shapes: `3,4` for each input, in order. verbose: print every report."""
+    """targets: `file.py` or `file.py::name`; none means the package's own table.
+
+    shapes: `3,4` for each input, in order. verbose: print every report.
+    """
 
     targets: Sequence[str]
     shapes: Sequence[str] = ()
@@ -27,9 +35,23 @@ def run(request: Request) -> int:
     try:
         shapes = [_shape(text) for text in request.shapes]
         jobs = [job for target in request.targets for job in find(target, shapes, request.seed)]
+        if not request.targets:
+            jobs = own_table(request.seed)
         return check_all(jobs, request.verbose)
     except TargetError as error:
         raise InputError(str(error)) from error
+
+
+def own_table(seed: int) -> list[Job]:
+    """A job for every operation, layer and model of the package."""
+    from tinygrad_tf.checks import CASES, Case
+
+    def check(case: Case) -> Report:
+        function, leaves = case.build(np.random.default_rng(seed), np.float64)
+        named = [(f"input {i}", leaf) for i, leaf in enumerate(leaves)]
+        return examine(TensorSubject(function, named, []), Settings(), case.name)
+
+    return [Job(case.name, partial(check, case)) for case in CASES]
 
 
 def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import tinygrad_tf as tg
-from tests.table import layer, normal, op
 from tinygrad_tf import Tensor, models, nn
+from tinygrad_tf.checks.table import layer, normal, op
 from tinygrad_tf.ops.attention import attention
 from tinygrad_tf.ops.rotary import rotate
 
