@@ -63,6 +63,7 @@ def worst_error(function: Callable[[], Tensor], leaves: Sequence[Tensor], order:
         numeric = numeric_gradient(value, leaf.array)
         found = np.zeros(leaf.shape) if gradient is None else gradient.array
         assert found.shape == numeric.shape, (found.shape, numeric.shape)
+        assert np.isfinite(found).all() and np.isfinite(numeric).all()
         if numeric.size:
             scale = max(np.abs(numeric).max(), np.abs(found).max(), 1e-3)
             worst = max(worst, float(np.abs(found - numeric).max() / scale))

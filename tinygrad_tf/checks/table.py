@@ -149,7 +149,7 @@ op("addcdiv", lambda a, b, c: tg.addcdiv(a, b, c, value=0.5), normal(3, 4), norm
 op("clamp tensors", tg.clamp, spread(3, 4), lambda rng: np.full((4,), -0.55), lambda rng: np.full((3, 1), 0.65))
 op(
     "nan_to_num",
-    lambda a: tg.nan_to_num(a / tg.tensor([1.0, 0.0, 2.0], dtype=a.dtype), posinf=1.0, neginf=2.0),
+    lambda a: tg.nan_to_num(a + tg.tensor([0.0, math.inf, math.nan], dtype=a.dtype), posinf=1.0, neginf=2.0),
     spread(2, 3),
 )
 op("cube in place", lambda a: (a * 1.0).pow_(3).sub_(a, alpha=2), normal(3, 4))
