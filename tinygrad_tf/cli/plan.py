@@ -79,7 +79,7 @@ def compiling(display: PlainDisplay) -> Iterator[None]:
     """Say that kernels are being compiled, if they are, and afterwards how long it took."""
     from tinygrad_tf.kernels import _compile
 
-    notice = "compiling the kernels for this processor: once, about a minute; later starts are quick"
+    notice = "compiling the kernels for this processor: once, 10 to 60 seconds; later starts are quick"
     _compile.on_compile(lambda: display.message(notice))
     before = _compile.compile_seconds()
     yield
