@@ -10,6 +10,7 @@ import tokenize
 from pathlib import Path
 
 import tinygrad_tf
+from tinygrad_tf import creation, functions
 
 ROOT = Path(tinygrad_tf.__file__).parent
 
@@ -128,3 +129,10 @@ def test_importing_compiles_nothing_and_is_cheap() -> None:
     loaded = set(runs[0].stdout.split()[1:])
     assert not loaded & {"numba", "llvmlite", "matplotlib", "rich", "typer", "safetensors", "ml_dtypes", "torch"}
     assert min(float(run.stdout.split()[0]) for run in runs) < 0.5
+
+
+def test_the_lists_of_public_functions_are_complete() -> None:
+    for module in (creation, functions):
+        own = {n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and n[0] != "_"}
+        assert set(module.__all__) - {"einsum"} == own
+        assert len(module.__all__) == len(set(module.__all__))

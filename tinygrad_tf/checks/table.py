@@ -1,4 +1,6 @@
-"""The one table of differentiable things: a row for every operation, layer and model. test_table.py runs all its tests.
+"""The one table of differentiable things: a row for every operation, layer and model.
+
+`tinygrad-tf gradcheck` checks its gradients; tests/test_table.py asks more of every row.
 
 A row names how to build a function and the leaves it is differentiated by. Domains are part of the row: `spread` keeps
 values apart, where an operation has kinks or ties.
