@@ -1,6 +1,6 @@
-"""Make tests/reference/torch_values.npz with PyTorch:  python -m tests.reference.make
+"""Make the stored values of tests/reference/ with PyTorch:  python -m tests.reference.make
 
-Run it again only when programs.py changes; the file says which version made it.
+Run it again only when the programs change; the files say which version made them.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.reference.programs import run_all
+from tests.reference import precision, programs
 
 PATH = Path(__file__).with_name("torch_values.npz")
+PRECISION_PATH = Path(__file__).with_name("precision_values.npz")
 
 if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    values = run_all(torch)
-    np.savez_compressed(PATH, made_with=np.array(f"torch {torch.__version__}"), **values)
-    print(f"{len(values)} arrays, {PATH.stat().st_size} bytes, made with torch {torch.__version__}")
+    for path, run_all in ((PATH, programs.run_all), (PRECISION_PATH, precision.run_all)):
+        values = run_all(torch)
+        np.savez_compressed(path, made_with=np.array(f"torch {torch.__version__}"), **values)
+        print(f"{len(values)} arrays, {path.stat().st_size} bytes, made with torch {torch.__version__}")

@@ -12,7 +12,7 @@ from tinygrad_tf.nn.layers import Linear
 from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.position import AttentionPositions
-from tinygrad_tf.ops._precision import lowered
+from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.tensor import Tensor
@@ -208,11 +208,13 @@ class MultiHeadAttention(Module):
         return f"d_model={self.d_model}, num_heads={self.num_heads}{shared}, dropout={self.dropout}"
 
 
-@lowered
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Scores, dropout: float) -> Tensor:
     """The streaming kernel; with dropout the weights are needed, and so is memory for all of them."""
-    rest = scores._replace(mask=mask)._asdict()
-    if not dropout:
-        return attention(q, k, v, **rest)
+    rest = scores._replace(mask=mask)
+    return _dropped(q, k, v, rest, dropout) if dropout else attention(q, k, v, **rest._asdict())
+
+
+@composed
+def _dropped(q: Tensor, k: Tensor, v: Tensor, scores: Scores, dropout: float) -> Tensor:
     k, v = repeat_heads(k, q.shape), repeat_heads(v, q.shape)
-    return matmul(F.dropout(attention_weights(q, k, **rest), dropout), v)
+    return matmul(F.dropout(attention_weights(q, k, **scores._asdict()), dropout), v)

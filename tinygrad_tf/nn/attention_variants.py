@@ -21,6 +21,7 @@ from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import MultiHeadAttention, Scores, attend
 from tinygrad_tf.nn.masks import combine_masks, window_mask
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops.attention import repeat_heads, weights_of
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.tensor import Tensor
@@ -206,6 +207,7 @@ class AdditiveAttention(MultiHeadAttention):
         weights = F.dropout(self.weights(q, k, scores), self.dropout, self.training)
         return matmul(weights, repeat_heads(v, q.shape))
 
+    @composed
     def weights(self, q: Tensor, k: Tensor, scores: Scores) -> Tensor:
         k = repeat_heads(k, q.shape)
         pairs = (q.unsqueeze(3) + k.unsqueeze(2)).tanh()  # (B, H, Tq, Tk, D)

@@ -11,7 +11,7 @@ from tinygrad_tf.engine import make
 from tinygrad_tf.functions import cat
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.attention import MultiHeadAttention, Scores
-from tinygrad_tf.ops._precision import lowered
+from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops.attention import repeat_heads
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.linalg import matmul
@@ -60,7 +60,7 @@ class LinearAttention(MultiHeadAttention):
             k = k * make(scores.mask.array[..., None].reshape(*_column(scores.mask)).astype(k.dtype))
         if scores.is_causal:
             return causal_linear_attention(q, k, v)
-        return _divided(matmul(q, matmul(k.transpose(-2, -1), v)), matmul(q, k.sum(-2).unsqueeze(-1)))
+        return linear_attention(q, k, v)
 
     def weights(self, q: Tensor, k: Tensor, scores: Scores) -> Tensor:
         """The (B, H, Tq, Tk) weights that the sums amount to."""
@@ -85,7 +85,13 @@ def _divided(total: Tensor, weight: Tensor) -> Tensor:
     return where(some, total, 0.0) / where(some, weight, 1.0)
 
 
-@lowered
+@composed
+def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Every query sees every key; shapes as below."""
+    return _divided(matmul(q, matmul(k.transpose(-2, -1), v)), matmul(q, k.sum(-2).unsqueeze(-1)))
+
+
+@composed
 def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """q (B, H, Tq, D), k (B, H, Tk, D), both positive, v (B, H, Tk, Dv): query i sees the keys 0 ... i + Tk - Tq.
 

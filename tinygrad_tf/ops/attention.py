@@ -9,6 +9,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import expand, fused, make
+from tinygrad_tf.ops._precision import composed, lowered
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.shape import reshape, transpose, unsqueeze
@@ -32,6 +33,7 @@ def allowed_positions(
     return open_ if allowed is None else open_ & allowed
 
 
+@composed
 def attention_reference(
     query: Any,
     key: Any,
@@ -59,6 +61,7 @@ def repeat_heads(x: Any, like: tuple[int, ...]) -> Any:
     return reshape(expand(unsqueeze(x, -3), shape=(*lead, h, times, t, d)), shape=(*lead, h * times, t, d))
 
 
+@composed
 def attention_weights(
     query: Any,
     key: Any,
@@ -130,6 +133,7 @@ def attention_(
     return kernels.attention.attention(query, key, value, mask, is_causal, scale, window, slopes)
 
 
+@lowered
 def attention(
     query: Any,
     key: Any,

@@ -74,6 +74,7 @@ def _sized(name: str, t: Any, ndim: int) -> None:
         )
 
 
+@lowered
 def mm(a: Tensor, b: Tensor) -> Any:
     """The product of two matrices."""
     _sized("mm", a, 2)
@@ -81,6 +82,7 @@ def mm(a: Tensor, b: Tensor) -> Any:
     return matmul_(a, b)
 
 
+@lowered
 def bmm(a: Tensor, b: Tensor) -> Any:
     """Products of the matrices of two stacks, which must be equally high."""
     _sized("bmm", a, 3)

@@ -8,13 +8,12 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional.layers import dropout
-from tinygrad_tf.ops._precision import lowered
+from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.tensor import Tensor
 
 
-@lowered
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -46,12 +45,19 @@ def scaled_dot_product_attention(
     scale = 1.0 / math.sqrt(q[-1]) if scale is None else float(scale)
     if dropout_p > 0.0:
         key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
-        weights = attention_weights(
-            query, key, _checked_mask(attn_mask, (*q[:-1], k[-2])), is_causal=is_causal, scale=scale
-        )
-        return ops.linalg.matmul(dropout(weights, dropout_p), value)
+        mask = _checked_mask(attn_mask, (*q[:-1], k[-2]))
+        return _dropped(query, key, value, mask, dropout_p, is_causal, scale)
     lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3]) if enable_gqa else np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
     return _four_dimensional(query, key, value, attn_mask, lead, enable_gqa, is_causal, scale)
+
+
+@composed
+def _dropped(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float
+) -> Tensor:
+    """With dropout the weights are needed one by one, and so is memory for all of them."""
+    weights = attention_weights(query, key, mask, is_causal=is_causal, scale=scale)
+    return ops.linalg.matmul(dropout(weights, dropout_p), value)
 
 
 def _checked_mask(mask: Tensor | None, scores: tuple[int, ...]) -> Tensor | None:

@@ -9,8 +9,10 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.engine import make
+from tinygrad_tf.functions import cosine_similarity
 from tinygrad_tf.nn.functional.activation import log_softmax
-from tinygrad_tf.nn.functional.layers import cosine_similarity, pairwise_distance
+from tinygrad_tf.nn.functional.layers import pairwise_distance
+from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.activation import softplus
 from tinygrad_tf.ops.elementwise import abs_, exp, log, maximum, minimum, where
@@ -54,6 +56,7 @@ def _need_same_shape(name: str, input: Tensor, target: Tensor) -> None:
 # --- classes ----------------------------------------------------------------------------------------------------------
 
 
+@raised
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -92,6 +95,7 @@ def _soft_cross_entropy(
     return reduced("cross_entropy", -products.sum(dim), reduction)
 
 
+@raised
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -119,6 +123,7 @@ def nll_loss(
     return losses.sum() / float(weights.sum()) if reduction == "mean" else reduced("nll_loss", losses, reduction)
 
 
+@raised
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -150,6 +155,7 @@ def _log_or_minus_100(p: Tensor) -> Tensor:
     return where(there, log(where(there, p, 1.0)), p * 1e12 - 100.0)
 
 
+@raised
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -169,6 +175,7 @@ def binary_cross_entropy(
     return reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
 
+@raised
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -189,6 +196,7 @@ def binary_cross_entropy_with_logits(
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 
+@raised
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -204,6 +212,7 @@ def mse_loss(
     return _weighted("mse_loss", difference * difference, weight, reduction)
 
 
+@raised
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -225,6 +234,7 @@ def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) 
     return total.sum() / weight.expand_as(losses).sum() if reduction == "mean" else reduced(name, total, reduction)
 
 
+@raised
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -244,6 +254,7 @@ def smooth_l1_loss(
     )
 
 
+@raised
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d^2 / 2 where d = |input - target| is below delta, delta (d - delta / 2) elsewhere (Huber, 1964)."""
     _same_shape("huber_loss", input, target)
@@ -270,6 +281,7 @@ def gaussian_nll_loss(
 # --- pairs and triplets -----------------------------------------------------------------------------------------------
 
 
+@raised
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -286,6 +298,7 @@ def cosine_embedding_loss(
     return reduced("cosine_embedding_loss", losses, reduction)
 
 
+@raised
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -301,6 +314,7 @@ def margin_ranking_loss(
     return reduced("margin_ranking_loss", losses, reduction)
 
 
+@raised
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
