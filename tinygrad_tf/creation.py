@@ -247,7 +247,10 @@ def linspace(
     """`steps` numbers at equal distances from start to end, both included."""
     if steps < 0:
         raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
-    return _finish(np.linspace(float(start), float(end), steps).astype(_kind(dtype)), requires_grad, device)
+    kind = _kind(dtype)
+    if kind == bool:
+        raise RuntimeError("linspace: makes numbers, not bools; compare them to get a mask")
+    return _finish(np.linspace(float(start), float(end), steps).astype(kind), requires_grad, device)
 
 
 def logspace(

@@ -166,7 +166,7 @@ class ReductionMethods(engine.Tensor):
 
     def logcumsumexp(self, dim: int) -> Tensor:
         """log of the sum of exp(x) so far."""
-        return scan.logcumsumexp(self, axis("logcumsumexp", dim, self.array.ndim))
+        return scan.logcumsumexp(self, dim=axis("logcumsumexp", dim, self.array.ndim))
 
     def diff(self, n: int = 1, dim: int = -1) -> Tensor:
         """Each entry minus the one before, n times."""

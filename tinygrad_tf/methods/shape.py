@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import DType
 from tinygrad_tf.methods._tools import in_place
-from tinygrad_tf.ops import arrange, inplace, reduce, shape
+from tinygrad_tf.ops import arrange, inplace, reduce, shape, windows
 from tinygrad_tf.ops._types import axes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class ShapeMethods(engine.Tensor):
 
     def unfold(self, dimension: int, size: int, step: int) -> Tensor:
         """All windows of `size` entries, `step` apart, as a view with a new last axis."""
-        return arrange.unfold(self, dimension, size, step)
+        return windows.unfold(self, dimension, size, step)
 
     def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
         return arrange.as_strided(self, tuple(size), tuple(stride), storage_offset)
@@ -175,7 +175,8 @@ class ShapeMethods(engine.Tensor):
 
     def flip(self, *dims: Any) -> Tensor:
         """Axes in reverse order, as a copy."""
-        return shape.flip(self, dims=axes("flip", shape.sizes_of("flip", dims), self.array.ndim))
+        named = shape.sizes_of("flip", dims)
+        return shape.flip(self, dims=axes("flip", named, self.array.ndim) if named else ())
 
     def fliplr(self) -> Tensor:
         return shape.flip(self, dims=axes("fliplr", 1, self.array.ndim))

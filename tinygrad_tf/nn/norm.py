@@ -99,6 +99,8 @@ class BatchNorm1d(Module):
     batches); in evaluation they are used instead of the batch's.
     """
 
+    dimensions: tuple[int, ...] = (2, 3)
+    wanted = "(N, {0}) or (N, {0}, L)"
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -126,9 +128,9 @@ class BatchNorm1d(Module):
         self.register_buffer("num_batches_tracked", make(np.zeros((), np.int64)) if track else None)
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in (2, 3) or input.shape[1] != self.num_features:
-            wanted = f"(N, {self.num_features}) or (N, {self.num_features}, L)"
-            raise ValueError(f"BatchNorm1d: input must be {wanted}, got {tuple(input.shape)}")
+        if input.ndim not in self.dimensions or input.shape[1] != self.num_features:
+            wanted = self.wanted.format(self.num_features)
+            raise ValueError(f"{type(self).__name__}: input must be {wanted}, got {tuple(input.shape)}")
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.array += 1
@@ -141,3 +143,10 @@ class BatchNorm1d(Module):
         affine = f"affine={self.affine}, bias={self.bias is not None}"
         tracked = f"track_running_stats={self.track_running_stats}"
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracked}"
+
+
+class BatchNorm2d(BatchNorm1d):
+    """BatchNorm1d for images (N, C, H, W)."""
+
+    dimensions = (4,)
+    wanted = "(N, {0}, H, W)"

@@ -18,4 +18,5 @@ from tinygrad_tf.ops import (
     scan,
     shape,
     softmax,
+    windows,
 )

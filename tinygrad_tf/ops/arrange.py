@@ -131,21 +131,6 @@ def diag(x: Tensor, diagonal_: int = 0) -> Any:
     return diag_embed(x, diagonal_) if x.array.ndim == 1 else contiguous(diagonal(x, diagonal_))
 
 
-def unfold(x: Tensor, dimension: int, size: int, step: int) -> Any:
-    """All windows of `size` entries along `dimension`, `step` apart, as a view; the window is a new last axis."""
-    dim = axis("unfold", dimension, x.array.ndim)
-    if step <= 0 or not 0 < size <= x.array.shape[dim]:
-        raise RuntimeError(
-            f"unfold: needs a step > 0 and a size in [1, {x.array.shape[dim]}], got step {step}, size {size}"
-        )
-
-    def take(array: np.ndarray) -> np.ndarray:
-        windows = np.lib.stride_tricks.sliding_window_view(array, size, dim, writeable=array.flags.writeable)
-        return windows[(slice(None),) * dim + (slice(None, None, step),)]
-
-    return viewed(x, take=take)
-
-
 def as_strided(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storage_offset: int = 0) -> Any:
     """A view with any strides (in elements) of a contiguous tensor; no element outside of it can be reached."""
     last = storage_offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))

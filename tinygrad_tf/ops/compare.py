@@ -38,7 +38,7 @@ ge = _binary("ge", np.greater_equal)
 def _integers(name: str, arrays: list[Any]) -> list[Any]:
     arrays = promoted(name, arrays)
     if arrays[0].dtype.kind not in "biu":
-        raise TypeError(f"{name}: needs bool or integer tensors, got {arrays[0].dtype}; compare first (x != 0)")
+        raise RuntimeError(f"{name}: needs bool or integer tensors, got {arrays[0].dtype}; compare first (x != 0)")
     return arrays
 
 

@@ -69,7 +69,8 @@ def _power_base(g: Any, a: Any, b: Any) -> Any:
 def _power_exponent(g: Any, a: Any, b: Any, result: Any) -> Any:
     """a^b ln a; 0 where a is 0 and b is not negative."""
     if isinstance(a, (int, float)):
-        return g * result * (math.log(a) if a > 0 else math.nan) if a != 0 else where(b >= 0, 0.0, g * math.nan)
+        slope = g * result * (math.log(a) if a > 0 else math.nan if a < 0 else -math.inf)
+        return slope if a != 0 else where(b >= 0, 0.0, slope)
     zero = (a == 0) & (b >= 0)
     return where(zero, 0.0, g * result * log(where(zero, 1.0, a)))
 

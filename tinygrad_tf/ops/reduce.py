@@ -64,8 +64,7 @@ def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
     dims = axes("var", dim, x.array.ndim)
     centred: Any = x - mean(x, dims, keepdim=True)
     total = sum_(centred * centred, dims=dims, keepdim=keepdim)
-    count = _count(x, dims) - correction
-    return total / float(count) if count > 0 else total * math.nan
+    return total / float(max(_count(x, dims) - correction, 0))
 
 
 def _root(x: Any) -> Any:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, make, primitive
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.elementwise import exp, log
+from tinygrad_tf.ops.elementwise import exp
 from tinygrad_tf.ops.shape import cat, flip, narrow
 
 
 def _reversed_cumsum(g: Any, dim: int) -> Any:
+    if not g.shape:
+        return g
     return flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,))
 
 
@@ -85,13 +88,20 @@ def cumulative_extreme(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
     return np.maximum.accumulate(np.where(new, counts, 0), axis=dim)
 
 
-def logcumsumexp(x: Tensor, dim: int) -> Any:
-    """log of the sum of exp(x) so far; the maximum along dim is taken out first."""
-    if not x.array.ndim or not x.array.size:
-        return x
-    largest = x.array.max(axis=dim, keepdims=True)
-    shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype))
-    return log(cumsum(exp(x - shift), dim=dim)) + shift
+def _logcumsumexp_rule(g: Any, x: Any, result: Any, dim: int) -> Any:
+    """With y the results: dx[i] = exp(x[i] - y[i]) s[i], where s[i] = g[i] + exp(y[i] - y[i+1]) s[i+1]: no exponential
+    is above 1.
+    """
+    if not g.shape:
+        return g
+    decay = exp(result - moved(result, dim, True, math.inf))
+    return recurrence(decay, g, dim=dim, backwards=True) * exp(x - result)
+
+
+@primitive(x=_logcumsumexp_rule)
+def logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
+    """log of the sum of exp(x) so far, without overflow."""
+    return np.logaddexp.accumulate(x, axis=dim) if x.ndim else x.copy()
 
 
 def diff(x: Tensor, n: int, dim: int) -> Any:

@@ -140,7 +140,7 @@ def unsqueeze(x: Tensor, dim: int) -> Any:
 def squeeze(x: Tensor, dim: int | tuple[int, ...] | list[int] | None = None) -> Any:
     """Drop axes of size 1: all, or those named."""
     shape = x.array.shape
-    dims = axes("squeeze", dim, len(shape))
+    dims = () if dim == () else axes("squeeze", dim, len(shape))
     return reshape(x, shape=tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims))
 
 

@@ -1,5 +1,6 @@
 """Functions of tensors with PyTorch's names and arguments (`import tinygrad_tf.nn.functional as F`)."""
 
+from tinygrad_tf.functions import cosine_similarity
 from tinygrad_tf.nn.functional.activation import (
     celu,
     elu,
@@ -30,11 +31,20 @@ from tinygrad_tf.nn.functional.activation import (
     threshold,
 )
 from tinygrad_tf.nn.functional.attention import scaled_dot_product_attention
+from tinygrad_tf.nn.functional.convolution import (
+    conv1d,
+    conv2d,
+    conv_transpose1d,
+    conv_transpose2d,
+    fold,
+    unfold,
+)
 from tinygrad_tf.nn.functional.layers import (
     batch_norm,
     bilinear,
-    cosine_similarity,
     dropout,
+    dropout1d,
+    dropout2d,
     embedding,
     group_norm,
     layer_norm,
@@ -60,19 +70,47 @@ from tinygrad_tf.nn.functional.loss import (
     smooth_l1_loss,
     triplet_margin_loss,
 )
+from tinygrad_tf.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from tinygrad_tf.nn.functional.resize import (
+    interpolate,
+    pixel_shuffle,
+    pixel_unshuffle,
+)
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
     "elu",
     "embedding",
+    "fold",
     "gaussian_nll_loss",
     "gelu",
     "glu",
@@ -83,6 +121,7 @@ __all__ = [
     "hardswish",
     "hardtanh",
     "huber_loss",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -91,6 +130,8 @@ __all__ = [
     "log_softmax",
     "logsigmoid",
     "margin_ranking_loss",
+    "max_pool1d",
+    "max_pool2d",
     "mish",
     "mse_loss",
     "nll_loss",
@@ -98,6 +139,8 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "prelu",
     "relu",
     "relu6",
@@ -116,4 +159,5 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "unfold",
 ]

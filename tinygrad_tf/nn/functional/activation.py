@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
-from tinygrad_tf.ops.elementwise import abs_, clamp, exp, maximum, minimum, where
+from tinygrad_tf.ops.elementwise import abs_, clamp, expm1, where
 from tinygrad_tf.tensor import Tensor
 
 
@@ -54,19 +55,20 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     return _apply("mish", inplace, lambda x: x * ops.elementwise.tanh(ops.activation.softplus(x)), input)
 
 
-def _exp_minus_1(x: Tensor) -> Tensor:
-    """exp(x) - 1 without cancellation near 0."""
-    return ops.elementwise.tanh(x * 0.5) * (exp(x) + 1.0)
+def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
+    """x where it is positive, alpha (exp(x / scale) - 1) elsewhere, with the slope of the latter at 0."""
+    positive = x > 0
+    return where(positive, x, expm1(where(positive, 0.0, x) / scale) * alpha)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al., 2016)."""
-    return _apply("elu", inplace, lambda x: where(x > 0, x, _exp_minus_1(minimum(x, 0.0)) * alpha), input)
+    return _apply("elu", inplace, lambda x: _exponential_part(x, alpha), input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron, 2017)."""
-    return _apply("celu", inplace, lambda x: where(x > 0, x, _exp_minus_1(minimum(x, 0.0) / alpha) * alpha), input)
+    return _apply("celu", inplace, lambda x: _exponential_part(x, alpha, alpha), input)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -125,7 +127,7 @@ def softsign(input: Tensor) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, and 0 within lambd of it."""
-    return maximum(input - lambd, 0.0) + minimum(input + lambd, 0.0)
+    return relu(input - lambd) - relu(-input - lambd)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -150,11 +152,11 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return ops.softmax.softmax(input, _given(dim), dtype)
+    return ops.softmax.softmax(input, _given("softmax", input, dim), dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
-    return ops.softmax.log_softmax(input, _given(dim), dtype)
+    return ops.softmax.log_softmax(input, _given("log_softmax", input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -162,10 +164,13 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return softmax(-input, dim, dtype=dtype)
 
 
-def _given(dim: int | None) -> int:
-    if dim is None:
-        raise TypeError("softmax: say over which dimension, as in softmax(x, dim=-1)")
-    return dim
+def _given(name: str, x: Tensor, dim: int | None) -> int:
+    """The dim; where old code names none, PyTorch's choice, which is seldom the one that was meant."""
+    if dim is not None:
+        return dim
+    implied = 0 if x.ndim in (0, 1, 3) else 1
+    warnings.warn(f"{name}: say over which dimension, as in {name}(x, dim=-1); taken is dim={implied}", stacklevel=3)
+    return implied
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from tinygrad_tf import ops, random
 from tinygrad_tf.creation import full
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.ops.elementwise import maximum
+from tinygrad_tf.ops.reduce import norm
 from tinygrad_tf.tensor import Tensor
 
 
@@ -154,11 +153,27 @@ def group_norm(
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al., 2014)."""
+    return _dropped("dropout", input, p, training, inplace, input.array.shape)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, L) or (C, L)."""
+    return dropout2d(input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, H, W)."""
+    lead = 2 if input.ndim > 2 else 1
+    shape = (*input.array.shape[:lead], *(1,) * (input.ndim - lead))
+    return _dropped("dropout of channels", input, p, training, inplace, shape)
+
+
+def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout: p must be in [0, 1], got {p}")
+        raise ValueError(f"{name}: p must be in [0, 1], got {p}")
     if not training or p == 0.0:
         return input
-    keep = random.default_generator.bernoulli(1.0 - p, input.array.shape)
+    keep = random.default_generator.bernoulli(1.0 - p, shape)
     scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)
     mask = make(keep.astype(input.array.dtype) * input.array.dtype.type(scale))
     return input.mul_(mask) if inplace else input * mask
@@ -201,40 +216,31 @@ def _padded_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> 
         raise NotImplementedError(f"pad: mode must be 'constant' or one of {sorted(PAD_MODES)}, got {mode!r}")
     for dim, (before, after) in enumerate(pairs):
         size = input.array.shape[dim]
-        limit = {"reflect": size - 1, "circular": size}.get(mode, before + after)
-        if max(before, after) > limit or min(before, after) < 0:
-            raise RuntimeError(
-                f"pad: {mode} can add 0 to {limit} entries to an axis of size {size}, got {(before, after)}"
-            )
+        limit = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))
+        if max(before, after) > limit:
+            raise RuntimeError(f"pad: {mode} can add {limit} entries to an axis of size {size}, got {(before, after)}")
         if before or after:
-            places = np.pad(np.arange(size), (before, after), mode=PAD_MODES[mode])  # type: ignore[call-overload]
-            input = input[(slice(None),) * dim + (make(places),)]
+            input = input[(slice(None),) * dim + (make(_padded_places(size, before, after, mode)),)]
     return input
+
+
+def _padded_places(size: int, before: int, after: int, mode: str) -> np.ndarray:
+    """Which entry each place takes. Entries are cut off at the end, but what goes round is what is left of them."""
+    places, added = np.arange(size), (max(before, 0), max(after, 0))
+    cut = slice(max(-before, 0), size + sum(added) - max(-after, 0))
+    if mode == "circular":
+        return np.pad(places[max(-before, 0) : size - max(-after, 0)], added, mode="wrap")
+    return np.pad(places, added, mode=PAD_MODES[mode])[cut]  # type: ignore[call-overload]
 
 
 # --- lengths and distances --------------------------------------------------------------------------------------------
 
 
-def _norm(x: Tensor, p: float, dim: int, keepdim: bool) -> Tensor:
-    """The p-norm along dim; its gradient at 0 is 0."""
-    if math.isinf(p):
-        return ops.elementwise.abs_(x).amax(dim, keepdim)
-    total = (x * x if p == 2.0 else ops.elementwise.abs_(x) ** p).sum(dim, keepdim)
-    empty = make(total.array == 0)
-    root = ops.elementwise.where(empty, 1.0, total) ** (1.0 / p)
-    return ops.elementwise.where(empty, 0.0, root)
-
-
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(p-norm of x along dim, eps)."""
-    return input / maximum(_norm(input, p, dim, True), eps)
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 . x2 / (max(|x1|, eps) max(|x2|, eps)) along dim."""
-    return (normalize(x1, 2.0, dim, eps) * normalize(x2, 2.0, dim, eps)).sum(dim)
+    return input / norm(input, p, dim, keepdim=True).clamp(min=eps)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
-    return _norm(x1 - x2 + eps, p, -1, keepdim)
+    return norm(x1 - x2 + eps, p, -1, keepdim)

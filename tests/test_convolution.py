@@ -1,0 +1,184 @@
+"""Convolutions, pooling and resizing: what PyTorch gives, what can be counted by hand, and what is said of misuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tests.test_nn import Function, rows, spread, value_and_gradients
+from tinygrad_tf import nn
+from tinygrad_tf.nn import functional as F
+
+LINE, IMAGE = (2, 4, 9), (2, 4, 5, 6)
+FUNCTIONS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
+    "conv1d": (lambda f, x, w, b: f.conv1d(x, w, b, 2, 1), (LINE, (6, 4, 3), (6,))),
+    "conv1d without batch": (lambda f, x, w, b: f.conv1d(x, w, b, dilation=3), ((4, 9), (6, 4, 3), (6,))),
+    "conv1d same": (lambda f, x, w: f.conv1d(x, w, padding="same", dilation=2, groups=4), (LINE, (8, 1, 4))),
+    "conv2d": (lambda f, x, w, b: f.conv2d(x, w, b, (2, 1), (0, 2), (1, 2)), (IMAGE, (3, 4, 2, 3), (3,))),
+    "conv2d groups": (lambda f, x, w, b: f.conv2d(x, w, b, groups=2), (IMAGE, (6, 2, 3, 2), (6,))),
+    "conv_transpose1d": (lambda f, x, w, b: f.conv_transpose1d(x, w, b, 3, 1, 2), (LINE, (4, 2, 3), (2,))),
+    "conv_transpose2d": (
+        lambda f, x, w, b: f.conv_transpose2d(x, w, b, (2, 1), (1, 0), (1, 0), 2, (1, 2)),
+        (IMAGE, (4, 3, 2, 3), (6,)),
+    ),
+    "unfold": (lambda f, x: f.unfold(x, (2, 3), (1, 2), (1, 0), 2), (IMAGE,)),
+    "fold": (lambda f, x: f.fold(x, (4, 5), (2, 3), 1, (1, 0), (2, 1)), ((2, 12, 9),)),
+    "max_pool1d": (lambda f, x: f.max_pool1d(x, 3, 2, 1), (LINE,)),
+    "max_pool2d": (lambda f, x: f.max_pool2d(x, (2, 3), (1, 2), (1, 0), (2, 1), ceil_mode=True), (IMAGE,)),
+    "avg_pool1d": (lambda f, x: f.avg_pool1d(x, 4, 3, 2, count_include_pad=False), (LINE,)),
+    "avg_pool2d": (lambda f, x: f.avg_pool2d(x, (2, 3), 2, 1, ceil_mode=True), (IMAGE,)),
+    "avg_pool2d divisor": (lambda f, x: f.avg_pool2d(x, 2, divisor_override=3), (IMAGE,)),
+    "adaptive_avg_pool1d": (lambda f, x: f.adaptive_avg_pool1d(x, 4), (LINE,)),
+    "adaptive_avg_pool2d": (lambda f, x: f.adaptive_avg_pool2d(x, (3, None)), (IMAGE,)),
+    "adaptive_max_pool1d": (lambda f, x: f.adaptive_max_pool1d(x, 4), (LINE,)),
+    "adaptive_max_pool2d": (lambda f, x: f.adaptive_max_pool2d(x, (3, 4)), (IMAGE,)),
+    "nearest": (lambda f, x: f.interpolate(x, scale_factor=1.7), (IMAGE,)),
+    "nearest-exact": (lambda f, x: f.interpolate(x, (3, 11), mode="nearest-exact"), (IMAGE,)),
+    "linear": (lambda f, x: f.interpolate(x, 13, mode="linear"), (LINE,)),
+    "bilinear": (lambda f, x: f.interpolate(x, scale_factor=(0.7, 2.0), mode="bilinear"), (IMAGE,)),
+    "bilinear recomputed": (
+        lambda f, x: f.interpolate(x, scale_factor=1.3, mode="bilinear", recompute_scale_factor=True),
+        (IMAGE,),
+    ),
+    "bicubic": (lambda f, x: f.interpolate(x, (9, 4), mode="bicubic", align_corners=True), (IMAGE,)),
+    "bicubic edges": (lambda f, x: f.interpolate(x, (9, 4), mode="bicubic"), (IMAGE,)),
+    "area": (lambda f, x: f.interpolate(x, (3, 4), mode="area"), (IMAGE,)),
+    "pixel_shuffle": (lambda f, x: f.pixel_shuffle(x, 2), ((2, 8, 2, 3),)),
+    "pixel_unshuffle": (lambda f, x: f.pixel_unshuffle(x, 2), ((2, 1, 4, 6),)),
+    "pad reflect and cut": (lambda f, x: f.pad(x, (2, -1), "reflect"), (LINE,)),
+    "pad replicate and cut": (lambda f, x: f.pad(x, (1, -8), "replicate"), (LINE,)),
+    "pad circular and cut": (lambda f, x: f.pad(x, (2, -3), "circular"), (LINE,)),
+}
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> None:
+    function, shapes = FUNCTIONS[name]
+    arrays = tuple(spread(*s) if "max" in name else rows(*s) for s in shapes)
+    wanted = value_and_gradients(torch, lambda t, *a: function(t.nn.functional, *a), arrays, dtype)
+    found = value_and_gradients(tg, lambda t, *a: function(t.nn.functional, *a), arrays, dtype)
+    rtol, atol = (1e-10, 1e-11) if dtype == "float64" else (2e-5, 1e-5)
+    for got, want in zip(found, wanted, strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol * max(1.0, float(np.abs(want).max(initial=0.0))))
+
+
+MODULES: dict[str, Callable[[Any], Any]] = {
+    "Conv1d": lambda n: n.Conv1d(3, 4, 3, stride=2, padding=1, dilation=2, bias=False),
+    "Conv2d": lambda n: n.Conv2d(4, 6, (2, 3), padding="same", groups=2, padding_mode="reflect"),
+    "ConvTranspose1d": lambda n: n.ConvTranspose1d(3, 4, 3, stride=2, output_padding=1),
+    "ConvTranspose2d": lambda n: n.ConvTranspose2d(4, 2, 3, padding=(0, 1), groups=2),
+    "BatchNorm2d": lambda n: n.BatchNorm2d(5),
+    "pools": lambda n: n.ModuleList(
+        [
+            n.MaxPool1d(2), n.MaxPool2d((2, 1), stride=3), n.AvgPool1d(2), n.AvgPool2d(3, 1),
+            n.AdaptiveAvgPool1d(2), n.AdaptiveAvgPool2d((1, None)), n.AdaptiveMaxPool1d(2), n.AdaptiveMaxPool2d(1),
+        ]
+    ),
+    "others": lambda n: n.Sequential(
+        n.ZeroPad2d(1), n.ConstantPad1d((1, 2), 3.5), n.ReflectionPad2d((1, 2, 3, 4)), n.ReplicationPad1d(2),
+        n.CircularPad2d(1), n.Dropout1d(0.1), n.Dropout2d(0.2), n.PixelShuffle(2), n.PixelUnshuffle(2), n.Unfold(2),
+        n.Fold((3, 4), 2), n.Upsample(scale_factor=2, mode="bilinear"), n.Upsample(7),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_starts_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    torch.manual_seed(7)
+    theirs = MODULES[name](torch.nn)
+    tg.manual_seed(7)
+    ours = MODULES[name](nn)
+    wanted, found = theirs.state_dict(), ours.state_dict()
+    assert list(found) == list(wanted)
+    for key, value in wanted.items():
+        np.testing.assert_array_equal(found[key].numpy(), value.numpy(), err_msg=key)
+    if name != "others":  # of the rest PyTorch prints its settings in several ways
+        assert repr(ours) == repr(theirs)
+    assert torch.rand(3).tolist() == tg.rand(3).tolist()
+
+
+def test_a_convolutional_network_trains_as_in_pytorch(torch: ModuleType) -> None:
+    """Ten steps of a small classifier of images: the same losses, from the same seed on."""
+    losses = []
+    for t in (torch, tg):
+        t.manual_seed(3)
+        n = t.nn
+        model = n.Sequential(
+            n.Conv2d(1, 4, 3, padding=1), n.BatchNorm2d(4), n.ReLU(), n.MaxPool2d(2),
+            n.Conv2d(4, 8, 3, groups=2), n.GELU(), n.AdaptiveAvgPool2d(1), n.Flatten(), n.Linear(8, 3),
+        )  # fmt: skip
+        optimizer, x, y = t.optim.AdamW(model.parameters(), 0.02), t.randn(6, 1, 8, 8), t.tensor([0, 1, 2, 0, 1, 2])
+        found = []
+        for _ in range(10):
+            loss = n.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        losses.append(found)
+    np.testing.assert_allclose(losses[1], losses[0], rtol=2e-4)
+    assert losses[0][-1] < losses[0][0]
+
+
+def test_values_that_can_be_counted() -> None:
+    x = tg.tensor([[[1.0, 2.0, 4.0, 8.0]]], requires_grad=True)
+    assert F.conv1d(x, tg.tensor([[[1.0, 10.0]]]), stride=2).tolist() == [[[21.0, 84.0]]]
+    best, where = F.max_pool1d(x, 2, return_indices=True)
+    assert best.tolist() == [[[2.0, 8.0]]] and where.tolist() == [[[1, 3]]]
+    assert F.avg_pool1d(x, 2).tolist() == [[[1.5, 6.0]]]
+    assert F.adaptive_avg_pool1d(x, 3).tolist() == [[[1.5, 3.0, 6.0]]]
+    F.max_pool1d(x * 0.0, 4).sum().backward()  # of equal entries the first gets the gradient
+    assert x.grad is not None and x.grad.tolist() == [[[0.0] * 4]]
+    zeros = tg.zeros(1, 1, 4, requires_grad=True)
+    F.max_pool1d(zeros, 4).sum().backward()
+    assert zeros.grad is not None and zeros.grad.tolist() == [[[1.0, 0.0, 0.0, 0.0]]]
+    image = tg.arange(6.0).reshape(1, 1, 2, 3)
+    assert F.fold(F.unfold(image, 2), (2, 3), 2).tolist() == [[[[0.0, 2.0, 2.0], [3.0, 8.0, 5.0]]]]
+    assert F.conv2d(image, tg.ones(1, 1, 2, 2)).is_contiguous()  # so that .view(N, -1) works as in tutorials
+
+
+def test_channels_are_dropped_as_a_whole() -> None:
+    tg.manual_seed(0)
+    dropped = F.dropout2d(tg.ones(8, 16, 3, 3), 0.5).numpy().reshape(8 * 16, 9)
+    assert set(np.unique(dropped)) == {0.0, 2.0}
+    assert (dropped == dropped[:, :1]).all()
+    assert (nn.Dropout1d(0.5).eval()(tg.ones(2, 3, 4)) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: F.conv1d(tg.ones(2, 3), tg.ones(1, 1, 2)), RuntimeError, r"wants 1 channels, got input \(1, 2, 3\)"),
+        (lambda: F.conv1d(tg.ones(3), tg.ones(1, 1, 2)), RuntimeError, r"\(N, C, L\) or \(C, L\), got shape \(3,\)"),
+        (lambda: F.conv2d(tg.ones(1, 1, 3, 3), tg.ones(1, 1, 4, 2)), RuntimeError, r"\(4, 2\).*does not fit.*\(3, 3\)"),
+        (lambda: F.conv2d(tg.ones(1, 4, 3, 3), tg.ones(3, 2, 2, 2), groups=2), RuntimeError, "divide the 4 input"),
+        (lambda: F.conv1d(tg.ones(1, 1, 3), tg.ones(1, 1, 2), stride=0), ValueError, "stride.*from 1 on, got 0"),
+        (lambda: F.conv2d(tg.ones(1, 1, 3, 3), tg.ones(1, 1, 2, 2), padding="full"), ValueError, "'same', got 'full'"),
+        (lambda: nn.Conv1d(3, 4, 2, groups=2), ValueError, "groups must divide in_channels 3"),
+        (lambda: nn.Conv1d(4, 4, 2, padding_mode="mirror"), ValueError, "padding_mode.*'mirror'"),
+        (lambda: nn.Conv2d(4, 4, (2, 2, 2)), ValueError, r"kernel_size.*or 2 of them, got \(2, 2, 2\)"),
+        (lambda: F.max_pool1d(tg.ones(1, 1, 4), 2, padding=2), RuntimeError, "at most half of kernel_size"),
+        (lambda: F.avg_pool1d(tg.ones(1, 1, 4), 5), RuntimeError, "a window of 5 does not fit into an axis of 4"),
+        (lambda: F.fold(tg.ones(1, 4, 5), (3, 3), 2), RuntimeError, r"\(2, 2\) windows.*got \(1, 4, 5\)"),
+        (lambda: F.interpolate(tg.ones(1, 1, 4), 2, mode="bilinear"), ValueError, "mode must be one of.*'bilinear'"),
+        (lambda: F.interpolate(tg.ones(1, 1, 4)), ValueError, "size or scale_factor"),
+        (lambda: F.pixel_shuffle(tg.ones(1, 3, 2, 2), 2), RuntimeError, "3 channels"),
+        (lambda: nn.BatchNorm2d(3)(tg.ones(2, 3)), ValueError, r"\(N, 3, H, W\), got \(2, 3\)"),
+    ],
+)  # fmt: skip
+def test_misuse_is_told(make: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as told:
+        make()
+    assert "\n" not in str(told.value)

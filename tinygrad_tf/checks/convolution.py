@@ -1,0 +1,66 @@
+"""Rows for convolutions, pooling and resizing; part of the table in table.py."""
+
+from __future__ import annotations
+
+import tinygrad_tf as tg
+from tinygrad_tf import nn
+from tinygrad_tf.checks.table import layer, normal, op, spread
+from tinygrad_tf.nn import functional as F
+
+op("unfold overlapping", lambda a: a.unfold(1, 3, 2), normal(2, 8))
+op("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), normal(2, 3, 7), normal(4, 3, 3), normal(4))
+op("conv1d groups", lambda x, w, b: F.conv1d(x, w, b, groups=2), normal(4, 5), normal(6, 2, 2), normal(6))
+op(
+    "conv2d",
+    lambda x, w, b: F.conv2d(x, w, b, stride=(1, 2), padding=(1, 0), dilation=(1, 2)),
+    normal(2, 2, 4, 6),
+    normal(3, 2, 2, 2),
+    normal(3),
+)
+op("conv2d same", lambda x, w: F.conv2d(x, w, padding="same", groups=2), normal(1, 2, 3, 4), normal(2, 1, 2, 3))
+op(
+    "conv_transpose1d",
+    lambda x, w, b: F.conv_transpose1d(x, w, b, stride=2, padding=1, output_padding=1, groups=2),
+    normal(2, 4, 3),
+    normal(4, 2, 3),
+    normal(4),
+)
+op(
+    "conv_transpose2d",
+    lambda x, w: F.conv_transpose2d(x, w, stride=2, dilation=2),
+    normal(1, 2, 2, 3),
+    normal(2, 2, 2, 2),
+)
+op("F.unfold", lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=1, stride=2), normal(2, 2, 4, 5))
+op("F.fold", lambda x: F.fold(x, (4, 5), 2, padding=(1, 0), stride=(2, 1)), normal(2, 8, 12))
+op("max_pool1d", lambda x: F.max_pool1d(x, 3, stride=2, padding=1), spread(2, 2, 6))
+op("max_pool2d", lambda x: F.max_pool2d(x, 2, stride=1, dilation=(2, 1), ceil_mode=True), spread(1, 2, 4, 4))
+op("avg_pool1d", lambda x: F.avg_pool1d(x, 3, stride=2, padding=1, count_include_pad=False), normal(2, 2, 6))
+op("avg_pool2d", lambda x: F.avg_pool2d(x, (2, 3), padding=1, ceil_mode=True), normal(1, 2, 4, 5))
+op("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 3), normal(2, 2, 7))
+op("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, None)), normal(2, 2, 5, 3))
+op("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), spread(2, 2, 7))
+op("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, 2), spread(1, 2, 5, 4))
+op("interpolate nearest", lambda x: F.interpolate(x, scale_factor=1.7), normal(2, 2, 5))
+op("interpolate linear", lambda x: F.interpolate(x, 7, mode="linear", align_corners=True), normal(2, 2, 4))
+op("interpolate bilinear", lambda x: F.interpolate(x, scale_factor=(1.5, 0.6), mode="bilinear"), normal(1, 2, 4, 5))
+op("interpolate bicubic", lambda x: F.interpolate(x, (6, 3), mode="bicubic"), normal(1, 1, 4, 5))
+op("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), normal(2, 8, 2, 3))
+op("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), normal(2, 2, 4, 6))
+layer("nn.Conv1d", lambda: nn.Conv1d(3, 4, 3, padding=2, padding_mode="circular"), normal(2, 3, 5))
+layer("nn.Conv2d", lambda: nn.Conv2d(2, 4, 2, stride=2, groups=2), normal(2, 2, 4, 5))
+layer("nn.ConvTranspose1d", lambda: nn.ConvTranspose1d(2, 3, 3, stride=2, output_padding=1), normal(2, 2, 3))
+layer("nn.ConvTranspose2d", lambda: nn.ConvTranspose2d(2, 3, 2, padding=1, bias=False), normal(1, 2, 3, 3))
+layer(
+    "convolutional classifier",
+    lambda: nn.Sequential(
+        nn.ReflectionPad2d(1), nn.Conv2d(1, 2, 3), nn.Tanh(), nn.AvgPool2d(2), nn.Upsample(scale_factor=2), nn.Flatten()
+    ),
+    normal(2, 1, 4, 4),
+)
+layer(
+    "characters through a convolution",
+    lambda: nn.Sequential(nn.Conv1d(3, 4, 2), nn.GELU(), nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.Linear(4, 2)),
+    spread(2, 3, 5),
+)
+layer("patches", lambda: nn.Unfold(2, stride=2), normal(1, 2, 4, 4), call=lambda m, x: m(x) * tg.ones(1, dtype=x.dtype))

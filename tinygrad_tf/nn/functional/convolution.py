@@ -1,0 +1,239 @@
+"""Convolutions: every window of the input, flattened, times the weight. One matrix product does them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinygrad_tf import ops
+from tinygrad_tf.nn.functional.layers import pad
+from tinygrad_tf.ops.linear import linear
+from tinygrad_tf.ops.windows import count_windows, overlap_add, windows
+from tinygrad_tf.tensor import Tensor
+
+Sizes = int | Sequence[int]
+
+
+def sizes_for(name: str, argument: str, value: Sizes, count: int, least: int = 1) -> tuple[int, ...]:
+    """One integer for every axis, given as a single one or one by one."""
+    found = (value,) * count if isinstance(value, int) else tuple(value)
+    found = found * count if len(found) == 1 else found
+    if len(found) != count or not all(isinstance(n, int) and n >= least for n in found):
+        wanted = f"an integer from {least} on" + (f" or {count} of them" if count > 1 else "")
+        raise ValueError(f"{name}: {argument} must be {wanted}, got {value!r}")
+    return found
+
+
+def batched(name: str, input: Tensor, count: int) -> Tensor:
+    """The input with a batch axis in front, (N, C, ...); it may come without."""
+    axes = "L" if count == 1 else "H, W"
+    if input.ndim not in (count + 1, count + 2):
+        raise RuntimeError(f"{name}: input must be (N, C, {axes}) or (C, {axes}), got shape {tuple(input.shape)}")
+    return input.unsqueeze(0) if input.ndim == count + 1 else input
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of input (N, C, L) with weight (out, C / groups, K): (N, out, places).
+
+    >>> from tinygrad_tf import tensor
+    >>> conv1d(tensor([[[1.0, 2.0, 4.0]]]), tensor([[[-1.0, 1.0]]]))
+    tensor([[[1., 2.]]])
+    """
+    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of input (N, C, H, W) with weight (out, C / groups, Kh, Kw): (N, out, rows, columns)."""
+    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def ends_of(padding: Sizes | str, name: str, size: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """The entries to add at both ends of each axis, last axis first, as `pad` wants them."""
+    if isinstance(padding, str):
+        if padding not in ("valid", "same"):
+            raise ValueError(f"{name}: padding must be integers, 'valid' or 'same', got {padding!r}")
+        total = [d * (k - 1) if padding == "same" else 0 for k, d in zip(size, dilation, strict=True)]
+        return [n for t in reversed(total) for n in (t // 2, t - t // 2)]
+    return [n for p in reversed(sizes_for(name, "padding", padding, len(size), 0)) for n in (p, p)]
+
+
+def _convolved(
+    name: str,
+    count: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Sizes | str,
+    dilation: Sizes,
+    groups: int,
+) -> Tensor:
+    x = batched(name, input, count)
+    _check_weight(name, count, x, weight, groups)
+    steps = sizes_for(name, "stride", stride, count)
+    spread = sizes_for(name, "dilation", dilation, count)
+    size = tuple(weight.shape[2:])
+    if padding == "same" and any(s != 1 for s in steps):
+        raise ValueError(f"{name}: padding='same' needs stride 1, got {stride}")
+    ends = ends_of(padding, name, size, spread)
+    x = pad(x, ends) if any(ends) else x
+    if any(count_windows(*axis) < 1 for axis in zip(x.shape[2:], size, steps, spread, strict=True)):
+        raise RuntimeError(
+            f"{name}: a kernel of {size} with dilation {spread} does not fit into the padded input {tuple(x.shape[2:])}"
+        )
+    seen = windows(x, size=size, stride=steps, dilation=spread)  # (N, C, *places, *size)
+    places = tuple(seen.shape[2 : 2 + count])
+    n, channels, out = x.shape[0], x.shape[1], weight.shape[0]
+    width = channels // groups * math.prod(size)
+    if groups == 1:
+        rows = seen.movedim(1, 1 + count).reshape(n * math.prod(places), width)
+        y = linear(rows, weight.reshape(out, width), bias).reshape(n, *places, out)
+        y = y.movedim(-1, 1).contiguous()
+    else:
+        grouped = seen.unflatten(1, (groups, channels // groups)).movedim(1, 0)  # (G, N, C / G, *places, *size)
+        rows = grouped.movedim(2, 2 + count).reshape(groups, n * math.prod(places), width)
+        filters = weight.reshape(groups, out // groups, width)
+        y = ops.linalg.matmul(filters, rows.transpose(1, 2)).reshape(out, n, *places).movedim(0, 1).contiguous()
+        y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
+    return y if input.ndim == x.ndim else y.squeeze(0)
+
+
+def _check_weight(name: str, count: int, x: Tensor, weight: Tensor, groups: int) -> None:
+    if weight.ndim != count + 2:
+        raise RuntimeError(f"{name}: weight needs {count + 2} dimensions, got shape {tuple(weight.shape)}")
+    if groups < 1 or x.shape[1] % groups or weight.shape[0] % groups:
+        channels = f"{x.shape[1]} input channels and {weight.shape[0]} output channels"
+        raise RuntimeError(f"{name}: groups must divide the {channels}, got {groups}")
+    if weight.shape[1] * groups != x.shape[1]:
+        raise RuntimeError(
+            f"{name}: weight {tuple(weight.shape)} with groups={groups} wants {weight.shape[1] * groups} channels, got "
+            f"input {tuple(x.shape)}"
+        )
+
+
+# --- transposed -------------------------------------------------------------------------------------------------------
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The adjoint of conv1d: input (N, C, L) with weight (C, out / groups, K)."""
+    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The adjoint of conv2d: input (N, C, H, W) with weight (C, out / groups, Kh, Kw)."""
+    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def _transposed(
+    name: str,
+    count: int,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sizes,
+    padding: Sizes,
+    output_padding: Sizes,
+    groups: int,
+    dilation: Sizes,
+) -> Tensor:
+    """Every entry of the input adds its copy of the kernel to the output."""
+    x = batched(name, input, count)
+    channels, n = x.shape[1], x.shape[0]
+    if weight.ndim != count + 2 or weight.shape[0] != channels or groups < 1 or channels % groups:
+        raise RuntimeError(
+            f"{name}: weight must be ({channels}, out / groups, kernel) for input {tuple(x.shape)} and groups that "
+            f"divide the channels, got {tuple(weight.shape)}, groups={groups}"
+        )
+    steps, spread = sizes_for(name, "stride", stride, count), sizes_for(name, "dilation", dilation, count)
+    cut, more = (
+        sizes_for(name, "padding", padding, count, 0),
+        sizes_for(name, "output_padding", output_padding, count, 0),
+    )
+    if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
+        raise RuntimeError(f"{name}: output_padding must be below stride or dilation, got {output_padding}")
+    size, places, out = tuple(weight.shape[2:]), tuple(x.shape[2:]), weight.shape[1]
+    filters = weight.reshape(groups, channels // groups, out * math.prod(size)).transpose(1, 2)
+    columns = x.movedim(1, 0).reshape(groups, channels // groups, n * math.prod(places))
+    copies = ops.linalg.matmul(filters, columns).reshape(groups * out, *size, n, *places)
+    copies = copies.permute(count + 1, 0, *range(count + 2, 2 * count + 2), *range(1, count + 1))
+    whole = tuple(s * (p - 1) + d * (k - 1) + 1 for s, p, d, k in zip(steps, places, spread, size, strict=True))
+    y = overlap_add(copies, shape=(n, groups * out, *whole), stride=steps, dilation=spread)
+    ends = [m for c, o in zip(reversed(cut), reversed(more), strict=True) for m in (-c, o - c)]
+    y = pad(y, ends) if any(ends) else y
+    y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
+    return y if input.ndim == x.ndim else y.squeeze(0)
+
+
+# --- windows as columns -----------------------------------------------------------------------------------------------
+
+
+def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
+    """The windows of images (N, C, H, W) as columns: (N, C * Kh * Kw, places)."""
+    x = batched("unfold", input, 2)
+    size, spread = sizes_for("unfold", "kernel_size", kernel_size, 2), sizes_for("unfold", "dilation", dilation, 2)
+    x = pad(x, ends_of(padding, "unfold", size, spread))
+    seen = windows(x, size=size, stride=sizes_for("unfold", "stride", stride, 2), dilation=spread)
+    columns = seen.permute(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * math.prod(size), -1)
+    return columns if input.ndim == 4 else columns.squeeze(0)
+
+
+def fold(
+    input: Tensor,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes = 1,
+    padding: Sizes = 0,
+    stride: Sizes = 1,
+) -> Tensor:
+    """Sums the columns (N, C * Kh * Kw, places) of `unfold` up to images (N, C, *output_size)."""
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"fold: input must be (N, C * Kh * Kw, places), got shape {tuple(input.shape)}")
+    columns = input if input.ndim == 3 else input.unsqueeze(0)
+    size, spread = sizes_for("fold", "kernel_size", kernel_size, 2), sizes_for("fold", "dilation", dilation, 2)
+    steps, cut = sizes_for("fold", "stride", stride, 2), sizes_for("fold", "padding", padding, 2, 0)
+    whole = tuple(n + 2 * p for n, p in zip(sizes_for("fold", "output_size", output_size, 2), cut, strict=True))
+    places = tuple(map(count_windows, whole, size, steps, spread))
+    if columns.shape[1] % math.prod(size) or columns.shape[2] != math.prod(places):
+        raise RuntimeError(
+            f"fold: {places} windows of {size} want (N, C * {math.prod(size)}, {math.prod(places)}), "
+            f"got {tuple(columns.shape)}"
+        )
+    channels = columns.shape[1] // math.prod(size)
+    seen = columns.reshape(columns.shape[0], channels, *size, *places).permute(0, 1, 4, 5, 2, 3)
+    images = overlap_add(seen, shape=(columns.shape[0], channels, *whole), stride=steps, dilation=spread)
+    images = pad(images, [-p for q in reversed(cut) for p in (q, q)]) if any(cut) else images
+    return images if input.ndim == 3 else images.squeeze(0)

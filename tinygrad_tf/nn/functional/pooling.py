@@ -1,0 +1,220 @@
+"""Pooling: the largest entry or the mean of every window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import make
+from tinygrad_tf.nn.functional.convolution import Sizes, batched, sizes_for
+from tinygrad_tf.nn.functional.layers import pad
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.windows import count_windows, windows
+from tinygrad_tf.tensor import Tensor
+
+
+def _ends(
+    name: str, x: Tensor, size: Any, steps: Any, padding: Any, spread: Any, ceil_mode: bool
+) -> list[tuple[int, int]]:
+    """The entries before and after each axis; ceil_mode adds what the last window lacks, if it starts inside."""
+    found = []
+    for length, k, s, p, d in zip(x.shape[2:], size, steps, padding, spread, strict=True):
+        if 2 * p > k:
+            raise RuntimeError(f"{name}: padding must be at most half of kernel_size, got {p} and {k}")
+        count = count_windows(length + 2 * p, k, s, d)
+        if ceil_mode:
+            last = -(-(length + 2 * p - d * (k - 1) - 1) // s)  # where a last window would begin
+            count = last + 1 if last * s < length + p else last
+        if count < 1:
+            raise RuntimeError(f"{name}: a window of {k} does not fit into an axis of {length} with padding {p}")
+        found.append((p, max((count - 1) * s + d * (k - 1) + 1 - length - p, p)))
+    return found
+
+
+def _padded(x: Tensor, ends: list[tuple[int, int]], value: float) -> Tensor:
+    flat = [n for pair in reversed(ends) for n in pair]
+    return pad(x, flat, value=value) if any(flat) else x
+
+
+def _max_pooled(
+    name: str,
+    count: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
+    x = batched(name, input, count)
+    size = sizes_for(name, "kernel_size", kernel_size, count)
+    steps = size if stride is None else sizes_for(name, "stride", stride, count)
+    spread = sizes_for(name, "dilation", dilation, count)
+    ends = _ends(name, x, size, steps, sizes_for(name, "padding", padding, count, 0), spread, ceil_mode)
+    lowest = -math.inf if category(x.array.dtype) == 2 else int(np.iinfo(x.array.dtype).min)
+    seen = windows(_padded(x, ends, lowest), size=size, stride=steps, dilation=spread)
+    best, place = seen.flatten(-count).max(-1)
+    drop = input.ndim < x.ndim
+    best = best.squeeze(0) if drop else best
+    if not return_indices:
+        return best
+    numbers = make(np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:]))
+    numbered = windows(_padded(numbers, ends, -1), size=size, stride=steps, dilation=spread).flatten(-count)
+    found = numbered.expand(*place.shape, -1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
+    return best, found.squeeze(0) if drop else found
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest entry of every window of input (N, C, L); of equal ones the first gets the gradient."""
+    return _max_pooled("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest entry of every window of input (N, C, H, W) and, if asked for, its number in the image.
+
+    >>> from tinygrad_tf import arange
+    >>> max_pool2d(arange(16.0).reshape(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
+    return _max_pooled("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def _mean_pooled(
+    name: str,
+    count: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None = None,
+) -> Tensor:
+    x = batched(name, input, count)
+    size = sizes_for(name, "kernel_size", kernel_size, count)
+    steps = size if stride is None else sizes_for(name, "stride", stride, count)
+    around, ones = sizes_for(name, "padding", padding, count, 0), (1,) * count
+    ends = _ends(name, x, size, steps, around, ones, ceil_mode)
+    seen = windows(_padded(x, ends, 0.0), size=size, stride=steps, dilation=ones)
+    axes = tuple(range(-count, 0))
+    if divisor == 0:
+        raise ValueError(f"{name}: divisor_override must not be 0")
+    shares: Any = divisor or math.prod(size)
+    if divisor is None and any(b > p or (p and not count_include_pad) for (_, b), p in zip(ends, around, strict=True)):
+        inside = [(p, p) if count_include_pad else (0, 0) for p in around]  # what ceil_mode adds never counts
+        counted = np.pad(np.ones(x.shape[2:], x.array.dtype), inside, constant_values=1)
+        rest = [(a - c, b - d) for (a, b), (c, d) in zip(ends, inside, strict=True)]
+        shares = windows(np.pad(counted, rest), size=size, stride=steps, dilation=ones).sum(axes)
+    y = seen.sum(axes) / (make(shares) if isinstance(shares, np.ndarray) else shares)
+    return y.squeeze(0) if input.ndim < x.ndim else y
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of every window of input (N, C, L)."""
+    return _mean_pooled("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of every window of input (N, C, H, W)."""
+    return _mean_pooled(
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
+# --- to a given size --------------------------------------------------------------------------------------------------
+
+
+def _bounds(length: int, parts: int) -> list[tuple[int, int]]:
+    """An axis in `parts` windows that cover it and overlap where it does not divide."""
+    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
+
+
+def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ...]:
+    given = (output_size,) * count if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    given = given * count if len(given) == 1 else given
+    if len(given) != count:
+        raise ValueError(f"{name}: output_size must be an integer or {count} of them, got {output_size!r}")
+    own = tuple(x.shape[2:])
+    return sizes_for(name, "output_size", [n if g is None else g for g, n in zip(given, own, strict=True)], count, 0)
+
+
+def along(x: Tensor, dim: int, matrix: np.ndarray) -> Tensor:
+    """The product with a matrix (out, in) along one axis."""
+    return (x.movedim(dim, -1) @ make(matrix.T.astype(x.array.dtype))).movedim(-1, dim).contiguous()
+
+
+def _adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
+    x = batched(name, input, count)
+    for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
+        matrix = np.zeros((parts, x.shape[dim]))
+        for row, (a, b) in zip(matrix, _bounds(x.shape[dim], parts), strict=True):
+            row[a:b] = 1.0 / (b - a)
+        x = along(x, dim, matrix)
+    return x if input.ndim == x.ndim else x.squeeze(0)
+
+
+def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return_indices: bool) -> Tensor:
+    if return_indices:
+        raise NotImplementedError(f"{name}: return_indices=True is not there; see max_pool{count}d")
+    x = batched(name, input, count)
+    for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
+        bounds = _bounds(x.shape[dim], parts)
+        longest = max((b - a for a, b in bounds), default=1)
+        places = np.array([[min(a + i, b - 1) for i in range(longest)] for a, b in bounds]).reshape(parts, longest)
+        x = x[(slice(None),) * dim + (make(places),)].max(dim + 1).values
+    return x if input.ndim == x.ndim else x.squeeze(0)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
+    """Means over windows that divide input (N, C, L) into `output_size` parts."""
+    return _adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means over windows that divide images (N, C, H, W) into `output_size` parts; None keeps an axis."""
+    return _adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
+    """The largest entries of windows that divide input (N, C, L) into `output_size` parts."""
+    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts."""
+    return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
