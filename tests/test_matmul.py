@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _vector
+from tinygrad_tf.kernels import _matrix_tiles, _pieces, _vector
 from tinygrad_tf.kernels import matmul as kernels
 from tinygrad_tf.kernels._cache import cache_root
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
+from tinygrad_tf.kernels._operands import operand
 
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -249,6 +250,134 @@ def test_linear_backward(dtype, M, K, N):
     assert kernels.linear_backward(g, x, weight, False, False, False) == (None, None, None)
     plain = kernels.linear_backward_reference(g, x, weight)
     assert [p.shape for p in plain] == [dx.shape, dweight.shape, dbias.shape]
+
+
+tiles_only = pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this processor or system has no matrix tiles")
+
+
+@pytest.fixture(params=["each block by itself", "B once for all"])
+def all_on_tiles(request, monkeypatch):
+    """Products of any size go to the matrix tiles, if their numbers suit them."""
+    for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "DEPTH": 96}.items():
+        monkeypatch.setattr(_pieces, name, value)
+    if request.param == "B once for all":
+        monkeypatch.setattr(_pieces, "SHARED", 1)
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    _pieces.cut.cache_clear()
+    yield
+    _pieces.cut.cache_clear()
+
+
+def in_pieces(a, b, bias=None):
+    """Whether the tiles took the product, and C."""
+    (M, K), N, c = a.shape, b.shape[1], np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
+    left, right = operand(a, ()), operand(b, ())
+    flat, addend = c.ravel(), np.zeros(0, np.float32) if bias is None else bias
+    arguments = (left[0], int(left[1][0]), *left[2:], right[0], int(right[1][0]), *right[2:], flat)
+    return _pieces.multiply_in_pieces(M, N, K, *arguments, bias is not None, addend), c
+
+
+@many
+@given(st.lists(st.floats(2.0**-100, 2.0**100, width=32), min_size=1), st.booleans())
+def test_pieces_add_up_to_the_number(numbers, negative):
+    x = np.array(numbers, np.float32) * (-1 if negative else 1)
+    pieces = _pieces.in_pieces(x)
+    assert np.array_equal(sum(piece.astype(np.float64) for piece in pieces), x)
+    for piece in pieces:
+        assert not np.any(piece.view(np.uint32) & 0xFFFF)  # a bfloat16
+    for piece, bound in zip(pieces[1:], (2.0**-8, 2.0**-16), strict=True):
+        assert np.all(np.abs(piece) <= bound * np.abs(x))
+
+
+def test_six_products_of_pieces_are_as_exact_as_float32():
+    a, b = normal(0, 60, 100), normal(1, 100, 70)
+    check(_pieces.reference(a, b), a, b, units=1)
+
+
+@tiles_only
+@many
+@given(st.integers(1, 130), st.integers(1, 200), st.integers(1, 130), layout, layout, st.booleans())
+@example(96, 96, 96, "rows", "rows", True)
+@example(96, 192, 96, "columns", "columns", False)
+def test_any_shape_and_layout_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
+    a, b = laid_out(normal(0, M, K), left), laid_out(normal(1, K, N), right)
+    bias = normal(2, N) if has_bias else None
+    taken, c = in_pieces(a, b, bias)
+    assert taken
+    check(c, a, b, 0.0 if bias is None else bias, units=K if {left, right} & {"one element", "repeated"} else 4)
+
+
+@tiles_only
+@pytest.mark.parametrize(("M", "K", "N"), [(768, 128, 384), (300, 1100, 650), (65, 3000, 700)])
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+def test_tiles_are_at_least_as_exact_as_vectors(M, K, N, layouts, monkeypatch):
+    a = laid_out(normal(0, M, K), "rows" if layouts[0] == "N" else "columns")
+    b = laid_out(normal(1, K, N), "rows" if layouts[1] == "N" else "columns")
+    exact, size = (
+        np.matmul(a.astype(float), b.astype(float)),
+        np.matmul(np.abs(a.astype(float)), np.abs(b.astype(float))),
+    )
+    taken, c = in_pieces(a, b)
+    assert taken == (M != 65)  # of which too much of the tiles would be empty
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
+    plain = kernels.matmul(a, b)
+    if taken:
+        assert np.mean(np.abs(c - exact) / size) <= 1.05 * np.mean(np.abs(plain - exact) / size)
+
+
+@tiles_only
+def test_whole_numbers_and_copies_are_exact_on_tiles(all_on_tiles):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-300, 300, (70, 90)).astype(np.float32), rng.integers(-300, 300, (90, 50)).astype(np.float32)
+    taken, c = in_pieces(a, b)
+    assert taken and np.array_equal(c, (a.astype(int) @ b.astype(int)).astype(np.float32))
+    chosen = np.eye(90, dtype=np.float32)[rng.permutation(90)]
+    b = normal(0, 90, 50) * np.float32(10) ** rng.integers(-20, 10, (90, 50)).astype(np.float32)
+    taken, c = in_pieces(chosen, b)
+    assert taken and np.array_equal(c, chosen.astype(float) @ b)
+
+
+@tiles_only
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, 2.0**-60])
+@pytest.mark.parametrize("side", [0, 1])
+def test_numbers_that_do_not_suit_the_tiles(all_on_tiles, monkeypatch, value, side):
+    """The whole operand is tiny, or one element is NaN, infinite or huge: the vector registers compute it."""
+    operands = [normal(0, 70, 90), normal(1, 90, 50)]
+    if value < 1:
+        operands[side] *= np.float32(value)
+    else:
+        operands[side][13, 17] = value
+    assert not in_pieces(*operands)[0]
+    with np.errstate(invalid="ignore"):
+        got = kernels.matmul(*operands)
+        monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
+        assert got.tobytes() == kernels.matmul(*operands).tobytes()
+
+
+@tiles_only
+def test_zeros_suit_the_tiles(all_on_tiles):
+    taken, c = in_pieces(np.zeros((40, 33), np.float32), normal(0, 33, 20))
+    assert taken and not c.any()
+
+
+@tiles_only
+def test_same_bits_on_tiles_for_any_number_of_threads(all_on_tiles):
+    before, runs = get_num_threads(), []
+    try:
+        for number in (1, 2, 5):
+            set_num_threads(number)
+            runs.append(in_pieces(normal(0, 300, 250), normal(1, 250, 170), normal(2, 170))[1].tobytes())
+    finally:
+        set_num_threads(before)
+    assert runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize(("setting", "message"), [("0", "False"), ("2", "must be 0 or 1, got '2'")])
+def test_matrix_tiles_can_be_switched_off(setting, message):
+    environment = dict(os.environ, **{_matrix_tiles.SETTING: setting})
+    command = [sys.executable, "-c", "from tinygrad_tf.kernels import _matrix_tiles; print(_matrix_tiles.AVAILABLE)"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert message in done.stdout + done.stderr
 
 
 def results():

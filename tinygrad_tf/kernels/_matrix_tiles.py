@@ -1,0 +1,208 @@
+"""The processor's matrix tiles (Intel's AMX): products of bfloat16 summed in float32, as LLVM code.
+
+A tile is a register of 16 rows of 64 bytes; there are eight. One instruction multiplies a tile of 16 x 32 bfloat16 by
+one of 32 x 16 and adds the product to a tile of 16 x 16 float32: 8,192 multiply-adds in 16 cycles, eight times as many
+as the vector registers do. `_pieces.py` says how float32 comes out of that.
+
+    AVAILABLE                  the processor and the system have tiles, and nobody has switched them off
+    split_rows(...)            float32 to three bfloat16, laid out as a tile
+    make_tile_product(i, j)    C[16 i, 16 j] = A @ B (+ D), i and j 1 or 2
+    open_tiles(), close_tiles()  around them, in the thread that runs them
+
+Linux gives a process the tiles' 8 KiB of registers on demand. `TINYGRAD_TF_MATRIX_TILES=0` does without them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+import numba.extending
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from tinygrad_tf.kernels._vector import I32, I64, VECTOR_BYTES, Emitter
+
+TILE = 16  # rows of a tile, and columns of float32
+STEP = 32  # bfloat16 in a row of a tile: the depth of one instruction
+PIECES = 3  # bfloat16 that together hold a float32
+PIECE = TILE * TILE  # 4-byte words (pairs of bfloat16) in a tile
+SETTING = "TINYGRAD_TF_MATRIX_TILES"
+# (pieces of A, pieces of B), the largest last; one operand changes from each to the next.
+PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
+
+I8 = ir.IntType(8)
+BYTES = I8.as_pointer()
+intrinsic: Any = numba.extending.intrinsic
+
+
+def _available() -> bool:
+    wanted = os.environ.get(SETTING, "1")
+    if wanted not in ("0", "1"):
+        raise ValueError(f"{SETTING} must be 0 or 1, got {wanted!r}: unset it to use matrix tiles where there are any")
+    features = llvmlite.binding.get_host_cpu_features()
+    if wanted == "0" or VECTOR_BYTES != 64 or not (features.get("amx-tile") and features.get("amx-bf16")):
+        return False
+    return sys.platform == "linux" and platform.machine() == "x86_64" and _permitted()
+
+
+def _permitted() -> bool:
+    """Ask Linux for the registers, for all threads of this process; False where it refuses, as before version 5.16."""
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
+AVAILABLE = _available()
+
+
+def _call(builder: Any, name: str, *args: Any) -> None:
+    function_type = ir.FunctionType(ir.VoidType(), [argument.type for argument in args])
+    builder.call(cgutils.get_or_insert_function(builder.module, function_type, f"llvm.x86.{name}"), args)
+
+
+@intrinsic
+def open_tiles(typing: Any) -> Any:
+    """Make all eight tiles 16 rows of 64 bytes in this thread."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        layout = bytearray(64)  # palette 1; bytes in a row from byte 16 on, rows from byte 48 on
+        layout[0] = 1
+        for tile in range(8):
+            layout[16 + 2 * tile], layout[48 + tile] = 64, TILE
+        constant = ir.Constant(ir.ArrayType(I8, 64), layout)
+        where = cgutils.global_constant(builder, "tile_layout", constant)
+        _call(builder, "ldtilecfg", builder.bitcast(where, BYTES))
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+@intrinsic
+def close_tiles(typing: Any) -> Any:
+    """Give the tiles back, so that the system need not save them."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _call(builder, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+@intrinsic
+def split_rows(typing: Any, A: Any, a0: Any, a_row: Any, apart: Any, packed: Any, p0: Any) -> Any:
+    """Three tiles of pieces from 16 rows of 32 elements; returns the bits of the largest magnitude, without the sign.
+
+    Row r, word i of a tile holds the pieces of A[a0 + r * a_row + i] and, above it, of A[a0 + r * a_row + apart + i].
+    The pieces are those of `_pieces.in_pieces`.
+    """
+    n = types.int64
+    return n(A, n, n, n, packed, n), _emit_split_rows
+
+
+def _emit_split_rows(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    A, a0, a_row, apart, packed, p0 = args
+    e = Emitter(context, builder, signature.args[0])
+    words = ir.VectorType(I32, TILE)
+
+    def every(value: int) -> Any:
+        return ir.Constant(words, [value] * TILE)
+
+    source, target = e.pointer(signature.args[0], A, a0), e.pointer(signature.args[4], packed, p0)
+
+    largest = cgutils.alloca_once_value(builder, every(0))
+    maximum = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(words, [words, words]), f"llvm.umax.v{TILE}i32"
+    )
+    with cgutils.for_range(builder, I64(TILE)) as loop:
+        row = e.at(source, builder.mul(loop.index, a_row))
+        pair = [e.load(row), e.load(e.at(row, apart))]
+        for x in pair:
+            doubled = builder.shl(builder.bitcast(x, words), every(1))
+            builder.store(builder.call(maximum, [doubled, builder.load(largest)]), largest)
+        for piece in range(PIECES):
+            bits = [builder.bitcast(x, words) for x in pair]
+            if piece < PIECES - 1:  # the last has no more than 8 bits as it is
+                bits = [builder.and_(builder.add(b, every(0x8000)), every(0xFFFF0000)) for b in bits]
+            word = builder.or_(builder.lshr(bits[0], every(16)), bits[1])
+            offset = builder.add(builder.mul(loop.index, I64(TILE)), I64(piece * PIECE))
+            where = builder.bitcast(e.at(target, offset), words.as_pointer())
+            builder.store(word, where, align=4)
+            pair = [builder.fsub(x, builder.bitcast(b, e.vector)) for x, b in zip(pair, bits, strict=True)]
+    name = f"llvm.vector.reduce.umax.v{TILE}i32"
+    reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I32, [words]), name)
+    return builder.lshr(builder.zext(builder.call(reduce, [builder.load(largest)]), I64), I64(1))
+
+
+def make_tile_product(rows: int, columns: int) -> Callable[..., Any]:
+    """C[16 * rows, 16 * columns] = A @ B (+ D) for operands in pieces, each group of 16 rows of A or columns of B as
+    `steps` times three tiles; the second group lies a_group or b_group words after the first.
+
+    The compiled intrinsic takes (steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row), as the tiles
+    of `_vector.make_tile` do.
+    """
+
+    @intrinsic
+    def product(
+        typing: Any, steps: Any, A: Any, a0: Any, a_group: Any, B: Any, b0: Any, b_group: Any,
+        C: Any, c0: Any, c_row: Any, add: Any, D: Any, d0: Any, d_row: Any,
+    ) -> Any:  # fmt: skip
+        n = types.int64
+        return types.void(n, A, n, n, B, n, n, C, n, n, types.boolean, D, n, n), emit
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row = args
+        kinds = signature.args
+
+        def address(kind: Any, array: Any, offset: Any) -> Any:
+            data = context.make_array(kind)(context, builder, array).data
+            return builder.bitcast(builder.gep(data, [offset]), BYTES)
+
+        def tiles_of(first: Any, row: Any) -> list[tuple[int, Any]]:
+            """(register, address) of each tile of C, or of what is added to it; rows in bytes."""
+            return [
+                (i * columns + j, builder.gep(first, [builder.add(builder.mul(row, I64(TILE * i)), I64(64 * j))]))
+                for i in range(rows)
+                for j in range(columns)
+            ]
+
+        c_bytes, d_bytes = builder.mul(c_row, I64(4)), builder.mul(d_row, I64(4))
+        with builder.if_else(add) as (adding, putting):
+            with adding:
+                for tile, where in tiles_of(address(kinds[11], D, d0), d_bytes):
+                    _call(builder, "tileloadd64", I8(tile), where, d_bytes)
+            with putting:
+                for tile in range(rows * columns):
+                    _call(builder, "tilezero", I8(tile))
+        e = Emitter(context, builder, kinds[7])
+        c = e.pointer(kinds[7], C, c0)
+        for i in range(TILE * rows):  # C is written at the end: bring its lines meanwhile
+            row_c = e.at(c, builder.mul(c_row, I64(i)))
+            for column in [*range(0, TILE * columns, TILE), TILE * columns - 1]:
+                e.prefetch(e.at(row_c, I64(column)))
+        with cgutils.for_range(builder, steps) as loop:
+            done = builder.mul(loop.index, I64(PIECES * PIECE))
+            sides = ((address(kinds[1], A, builder.add(a0, done)), a_group, rows, 4),
+                     (address(kinds[4], B, builder.add(b0, done)), b_group, columns, 6))  # fmt: skip
+            held: list[int | None] = [None, None]
+            for pieces in PRODUCTS:
+                for side, (first, group, count, register) in enumerate(sides):
+                    if held[side] == pieces[side]:
+                        continue
+                    for i in range(count):
+                        offset = builder.add(builder.mul(group, I64(4 * i)), I64(4 * PIECE * pieces[side]))
+                        _call(builder, "tileloadd64", I8(register + i), builder.gep(first, [offset]), I64(64))
+                held = list(pieces)
+                for i in range(rows):
+                    for j in range(columns):
+                        _call(builder, "tdpbf16ps", I8(i * columns + j), I8(4 + i), I8(6 + j))
+        for tile, where in tiles_of(address(kinds[7], C, c0), c_bytes):
+            _call(builder, "tilestored64", I8(tile), where, c_bytes)
+        return context.get_dummy_value()
+
+    return product
