@@ -1,0 +1,115 @@
+"""The claims of the examples that train something, each part that can be wrong held against arithmetic of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tests.test_examples import load
+
+
+def weights_by_hand(attention: Any, x: np.ndarray, is_causal: bool) -> np.ndarray:
+    """softmax(q k^T / sqrt(D)) from the layer's own weights, (B, H, T, T)."""
+    q, k = (
+        x @ p.weight.detach().numpy().T + p.bias.detach().numpy() for p in (attention.query_proj, attention.key_proj)
+    )
+    q, k = (t.reshape(*t.shape[:2], attention.num_heads, -1).transpose(0, 2, 1, 3) for t in (q, k))
+    scores = q @ k.transpose(0, 1, 3, 2) / math.sqrt(q.shape[-1])
+    allowed = np.tri(*scores.shape[-2:], dtype=bool) if is_causal else np.ones(scores.shape[-2:], dtype=bool)
+    exps = np.where(allowed, np.exp(scores), 0.0)
+    return exps / exps.sum(-1, keepdims=True)
+
+
+# --- warmup -----------------------------------------------------------------------------------------------------------
+
+
+def test_walks_follow_their_table_and_their_losses_are_entropies() -> None:
+    module = load("warmup")
+    table, walks = module.followers(), module.walks(500, np.random.default_rng(0))
+    assert (table[:, 0] != table[:, 1]).all()
+    assert (table[walks[:, :-1]] == walks[:, 1:, None]).any(-1).all()
+    chain = np.zeros((module.SYMBOLS, module.SYMBOLS))
+    np.add.at(chain, (np.arange(module.SYMBOLS)[:, None], table), 0.5)
+    now, seen = np.full(module.SYMBOLS, 1 / module.SYMBOLS), np.zeros(module.SYMBOLS)
+    for _ in range(module.LENGTH):
+        now = now @ chain
+        seen += now / module.LENGTH
+    entropy = -sum(p * math.log(p) for p in seen if p > 0)
+    assert module.blind() == pytest.approx(entropy, abs=0.01)
+
+
+def test_a_deep_post_norm_stack_goes_blind_and_a_pre_norm_one_does_not() -> None:
+    module = load("warmup")
+    post, pre = module.train(False, 0, steps=25), module.train(True, 0, steps=25)
+    assert post.spreads[-1] < 0.05 * post.spreads[0] and pre.spreads[-1] > 0.5 * pre.spreads[0]
+    assert post.gradients[-1] < 0.05 * post.gradients[0] and pre.gradients[-1] > 0.05 * pre.gradients[0]
+
+
+# --- a pronoun, and a word with two meanings --------------------------------------------------------------------------
+
+
+def test_sentences_mean_the_noun_that_fits_their_last_word() -> None:
+    module = load("pronoun")
+    found = module.sentences()
+    assert len(found) == 2 * 8 * 8 * 6 and sum(s.held_out for s in found) == len(found) / 4
+    assert len({" ".join(s.words) for s in found}) == len(found)
+    for sentence in found:
+        assert (sentence.meant in module.ANIMALS) == (sentence.words[-1] in module.OF_ANIMALS)
+        assert sentence.meant in sentence.words and sentence.words.count("it") == 1
+    trained = [s for s in found if not s.held_out]  # each word is trained, and half of the nouns meant stand first
+    assert {w for s in trained for w in s.words} == set(module.WORDS)
+    assert sum(s.words.index(s.meant) == 1 for s in found) == len(found) / 2
+
+
+def test_weights_on_nouns_are_read_from_the_row_of_the_pronoun() -> None:
+    module = load("pronoun")
+    tg.manual_seed(3)
+    model, chosen = module.Reader(), module.sentences()[:50]
+    ids, _ = module.encode(chosen)
+    first, second = model.blocks
+    x = second.norm1(first(model.places(model.embed(ids)))).detach().numpy()
+    by_hand, (meant, other) = weights_by_hand(second.attention, x, False)[:, 0], module.weights_on_nouns(model, chosen)
+    at = [(i, s.words.index("it"), s.words.index(s.meant)) for i, s in enumerate(chosen)]
+    assert meant == pytest.approx(np.mean([by_hand[place] for place in at]), rel=1e-5)
+    assert other == pytest.approx(np.mean([by_hand[i, row, 7 - column] for i, row, column in at]), rel=1e-5)
+
+
+def test_apple_is_one_vector_before_attention_and_two_after() -> None:
+    module = load("two_meanings")
+    model = module.train(40)
+    fruit, company = (module.vectors(model, kind, "apple", after=False) for kind in module.MEANINGS)
+    assert fruit.shape == (9, module.CHANNELS) and (fruit == fruit[0]).all() and (company == fruit[0]).all()
+    assert (
+        fruit[0] == (model.embed.weight[module.WORDS.index("apple")] + model.places.table[3]).detach().numpy()
+    ).all()
+    fruit, company = (module.vectors(model, kind, "apple") for kind in module.MEANINGS)
+    between = np.linalg.norm(fruit.mean(0) - company.mean(0))
+    assert between > 2 * max(np.linalg.norm(cloud - cloud.mean(0), axis=1).max() for cloud in (fruit, company))
+    ids = module.IDS[:5]
+    x = model.block.norm1(model.before(ids)).detach().numpy()
+    assert np.allclose(
+        module.NextWord.weights(model, ids), weights_by_hand(model.block.attention, x, True).mean(1), atol=1e-6
+    )
+
+
+# --- uniform attention ------------------------------------------------------------------------------------------------
+
+
+def test_evenness_is_the_entropy_of_rows() -> None:
+    module = load("uniform_attention")
+    uniform = np.tri(module.LENGTH) / np.arange(1, module.LENGTH + 1)[:, None]
+    assert module.evenness(uniform[None]) == pytest.approx(1)
+    assert module.evenness(np.eye(module.LENGTH)[None]) == pytest.approx(0)
+    pairs = (np.eye(module.LENGTH) + np.eye(module.LENGTH, k=-1)) / 2
+    wanted = np.mean([math.log(2) / math.log(t + 1) for t in range(module.BACK, module.LENGTH)])
+    assert module.evenness(pairs[None]) == pytest.approx(wanted)
+
+
+def test_queries_and_keys_of_zero_stay_zero() -> None:
+    module = load("uniform_attention")
+    result = module.train(module.CASES["queries and keys start at zero"], steps=10)
+    assert result.first == result.moved == 0.0 and result.evenness == pytest.approx(1) and result.last > 0.01
