@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinygrad_tf import nn
-from tinygrad_tf.models.config import check_parts
+from tinygrad_tf.models.config import call_layer, check_parts
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import KeyValueCache
@@ -39,6 +39,7 @@ class GPTConfig:
     block_size: int = 16  # of attention='block_sparse'
     rope_pairing: str = "halves"  # of positions='rope': 'halves' or 'interleaved'
     rope_base: float = 10000.0  # of positions='rope'
+    recompute: bool = False  # keep the inputs of blocks alone, and run each again in the backward pass
 
     def __post_init__(self) -> None:
         check_parts(self, ("vocab_size", "context", "layers"), ("channels", "heads", "kv_heads"))
@@ -119,7 +120,8 @@ class GPT(nn.Module):
             x = x * math.sqrt(self.config.channels)
         x = self.dropout(self.position_embedding(x, start, positions))
         for i, block in enumerate(self.blocks):
-            x = block(x, mask, True, self.attention_positions, None if cache is None else cache[i])
+            own = None if cache is None else cache[i]
+            x = call_layer(self, block, x, mask, True, self.attention_positions, own)
         return self.lm_head(self.final_norm(x))
 
     def _start(self, ids: Tensor, cache: Sequence[KeyValueCache] | None) -> int:

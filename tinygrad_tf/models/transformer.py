@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygrad_tf import nn
-from tinygrad_tf.models.config import check_parts
+from tinygrad_tf.models.config import call_layer, check_parts
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import KeyValueCache, Remembered
@@ -50,6 +50,7 @@ class TransformerConfig:
     block_size: int = 16  # of attention='block_sparse'
     rope_pairing: str = "halves"  # of positions='rope': 'halves' or 'interleaved'
     rope_base: float = 10000.0  # of positions='rope'
+    recompute: bool = False  # keep the inputs of layers alone, and run each again in the backward pass
 
     def __post_init__(self) -> None:
         own = () if self.target_vocab_size is None else ("target_vocab_size",)
@@ -174,13 +175,14 @@ class Encoder(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
+        self.config = config
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.attention_positions = config.attention_positions(bidirectional=True)
         self.final_norm = _final_norm(config)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         for layer in self.layers:
-            x = layer(x, mask, False, self.attention_positions)
+            x = call_layer(self, layer, x, mask, False, self.attention_positions)
         return self.final_norm(x)
 
 
@@ -195,6 +197,7 @@ class Decoder(nn.Module):
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
+        self.config = config
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.attention_positions = config.attention_positions(bidirectional=False)
         self.final_norm = _final_norm(config)
@@ -210,7 +213,7 @@ class Decoder(nn.Module):
         for i, layer in enumerate(self.layers):
             seen = memory if isinstance(memory, Tensor) else memory[i]
             own = None if cache is None else cache[i]
-            x = layer(x, seen, mask, memory_mask, True, self.attention_positions, own)
+            x = call_layer(self, layer, x, seen, mask, memory_mask, True, self.attention_positions, own)
         return self.final_norm(x)
 
     def remember(self, memory: Tensor) -> list[Remembered]:
