@@ -17,7 +17,7 @@ ROOT = Path(tinygrad_tf.__file__).parent
 # From the ground up. A file may import from its own floor and from those below.
 FLOORS = [
     ["kernels", "random", "_box_muller", "_sampling", "dtypes", "_device", "_version"],
-    ["graph", "engine"],
+    ["regions", "graph", "engine"],
     ["ops"],
     ["printing", "methods", "tensor", "creation", "functions", "linalg"],
     ["autograd", "nn", "optim", "utils", "serialization", "amp"],

@@ -418,3 +418,49 @@ def test_attention_of_three_words_by_hand() -> None:
     wanted = [[0.40, 0.20, 0.40], [0.20, 0.40, 0.40], [0.25, 0.25, 0.50]]
     np.testing.assert_allclose(weights.detach().array[0, 0], wanted, atol=5e-3)
     np.testing.assert_allclose(out.array[0], [[0.80, 0.60], [0.60, 0.80], [0.75, 0.75]], atol=5e-3)
+
+
+def test_gradients_of_slices_are_put_together():
+    """Slices that tile an axis, in any order and of any size; overlapping ones; rows; and a use of the whole beside them."""
+    x = np.arange(24.0).reshape(2, 3, 4)
+    weights = np.random.default_rng(0).standard_normal((2, 3, 4))
+
+    def gradient(function):
+        t = tg.tensor(x, requires_grad=True)
+        function(t).backward()
+        return t.grad.numpy()
+
+    def weighted(*indices, whole=0.0):
+        want = np.full(x.shape, whole)
+        for scale, index in enumerate(indices, 1):
+            want[index] += scale * weights[index]
+        got = gradient(
+            lambda t: sum(
+                (scale * (t[index] * tg.tensor(weights[index])).sum() for scale, index in enumerate(indices, 1)),
+                (whole * t).sum(),
+            )
+        )
+        assert np.allclose(got, want, rtol=1e-14)
+
+    every = slice(None)
+    for whole in (0.0, 2.0):
+        weighted((..., slice(0, 1)), (..., slice(1, 4)), whole=whole)
+        weighted((..., slice(2, 4)), (..., slice(0, 2)), whole=whole)
+        weighted((every, slice(0, 2)), (every, slice(1, 3)), whole=whole)  # overlap
+        weighted((every, slice(0, 1)), (every, slice(2, 3)), whole=whole)  # a gap
+        weighted((every, 2), (every, 0), (every, -2), whole=whole)
+        weighted((every, slice(0, 1)), (..., slice(1, 4)), (0,), whole=whole)  # of different axes
+        weighted((every, slice(0, 2)), (every, slice(0, 2)), whole=whole)  # the same twice
+        weighted((every, slice(0, 3, 2)), (every, slice(1, 3, 2)), whole=whole)  # every other one
+        weighted((1,), (0,), whole=whole)
+    halves = gradient(lambda t: sum(part.sum() * n for n, part in enumerate(t.split([1, 2, 1], dim=2))))
+    assert np.array_equal(halves[0, 0], [0, 1, 1, 2])
+
+
+def test_slices_side_by_side_are_copied_together_once(monkeypatch):
+    """The gradient of a split is not built from zeros."""
+    t = tg.ones(4, 6, requires_grad=True)
+    monkeypatch.setattr(np, "zeros", None)
+    a, b, c = t.split(2, dim=1)
+    (a + 2 * b + 3 * c).sum().backward()
+    assert t.grad.numpy()[0].tolist() == [1, 1, 2, 2, 3, 3]

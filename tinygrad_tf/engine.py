@@ -34,6 +34,7 @@ from tinygrad_tf.graph import (
     retain_grad,
     use_reference,
 )
+from tinygrad_tf.regions import Region, assemble
 
 __all__ = [
     "Fused",
@@ -41,7 +42,6 @@ __all__ = [
     "Node",
     "Operation",
     "Primitive",
-    "Region",
     "Storage",
     "Tensor",
     "add_hook",
@@ -149,21 +149,6 @@ def fused(*, reference: Callable[..., Any], backward: Callable[..., Any]) -> Cal
 # --- The walk ---------------------------------------------------------------------------------------------------------
 
 
-class Region:
-    """A gradient that is zero outside `index`: it is added into one buffer, so that slices build no full arrays."""
-
-    __slots__ = ("index", "repeats", "value")
-
-    def __init__(self, index: Any, value: np.ndarray, repeats: bool):
-        self.index, self.value, self.repeats = index, value, repeats
-
-    def add_to(self, total: np.ndarray) -> None:
-        if self.repeats:  # the same element may be meant several times
-            np.add.at(total, self.index, self.value)
-        else:
-            total[self.index] += self.value
-
-
 def walk(
     roots: Sequence[tuple[Tensor, Any]], keep: bool, create_graph: bool, wanted: Iterable[Node | None] | None = None
 ) -> dict[Node, Any]:
@@ -173,34 +158,41 @@ def walk(
     """
     targets = None if wanted is None else {n for n in wanted if n is not None}
     oldest = 0 if targets is None else min((n.age for n in targets), default=0)
-    pending: dict[Node, Any] = {}
+    pending: dict[Node, Any] = {}  # gradients so far; a list of Regions while nothing else has come
     owned: set[Node] = set()  # whose pending gradient is an array that nobody else holds
     found: dict[Node, Any] = {}
     queue: list[tuple[int, Node]] = []
 
     def send(edge: Node, part: Any, fresh: bool) -> None:
         """Add one contribution to the gradient of an edge, in the shape and dtype of its forward value."""
+        held = pending.get(edge)
         if type(part) is Region:
-            region, part = part, pending[edge] if edge in owned else np.zeros(edge.shape, edge.dtype)
-            region.add_to(part)
-            if edge in owned:
+            if held is None:
+                pending[edge] = [part]
+                heapq.heappush(queue, (-edge.age, edge))
                 return
-            fresh = True
+            if type(held) is list:
+                held.append(part)
+                return
+            part, fresh = assemble([part], edge.shape, edge.dtype), True
         elif type(part) is not np.ndarray and not create_graph:
             part = np.asarray(part)
         if part.shape != edge.shape:
             part = sum_to(part, shape=edge.shape)
         if part.dtype is not edge.dtype and part.dtype != edge.dtype:
             part, fresh = cast(part, dtype=edge.dtype), True
-        if edge not in pending:
+        if type(held) is list:
+            held = pending[edge] = assemble(held, edge.shape, edge.dtype)
+            owned.add(edge)
+        if held is None:
             pending[edge] = part
             heapq.heappush(queue, (-edge.age, edge))
             if fresh:
                 owned.add(edge)
         elif edge in owned and not create_graph:
-            np.add(pending[edge], part, out=pending[edge])
+            np.add(held, part, out=held)
         else:
-            total = pending[edge] + part
+            total = held + part
             pending[edge] = total if create_graph else np.asarray(total)
             owned.add(edge)
 
@@ -212,6 +204,9 @@ def walk(
         while queue:
             node = heapq.heappop(queue)[1]
             g = pending.pop(node)
+            if type(g) is list:
+                g = assemble(g, node.shape, node.dtype)
+                owned.add(node)
             if node.hooks:
                 g = run_hooks(node, g if create_graph else make(g), create_graph)
                 owned.discard(node)

@@ -1,10 +1,12 @@
 """A small pool of threads that runs the blocks of one parallel loop at a time.
 
 A job is a function pointer, a pointer to its packed arguments, and the number of its blocks. The thread that brings it
-opens the gate; workers that look pass the gate, and everyone, the caller too, takes the next block off one atomic
-counter until none is left. Then the caller closes the gate, and waits for those still inside. So a worker that another
+opens the gate; workers that look pass the gate, and everyone, the caller too, takes the next block until none is left,
+from the front or from the back, which one atomic number counts in its halves. Then the caller closes the gate, and waits for those still inside. So a worker that another
 process keeps off its core is simply missed: nobody waits for it at the start, and at the end only for a block it has
-begun. Blocks are never tied to a thread, so the results do not depend on the number of threads.
+begun. Blocks are never tied to a thread, so the results do not depend on the number of threads. But the caller takes
+them from the front and the first worker from the back, so that each mostly finds what it wrote in the loop before in its
+own cache: a step of a small GPT takes 32 ms instead of 34.
 
 Only one job has the workers. A second Python thread that comes meanwhile, and a loop inside of a block, run their
 blocks by themselves. Idle workers look at the gate for some hundred microseconds, then sleep until a job wakes them.
@@ -61,6 +63,7 @@ from tinygrad_tf.kernels._cache import compiled
 
 OPEN = 1 << 32
 INSIDE = OPEN - 1
+FRONT, BACK = 1, 1 << 32  # what is added to NEXT to take a block
 
 
 @compiled
@@ -70,11 +73,14 @@ def pause_many(times: int) -> None:
 
 
 @compiled
-def _take_blocks(function: int, arguments: int, count: int) -> None:
-    index = add(NEXT, 1)
-    while index < count:
-        call_block(function, arguments, index)
-        index = add(NEXT, 1)
+def _take_blocks(function: int, arguments: int, count: int, side: int) -> None:
+    """Take blocks from the front (side FRONT) or from the back (BACK) until none is left in between."""
+    while True:
+        taken = add(NEXT, side)
+        front, back = taken & (BACK - 1), taken >> 32
+        if front + back >= count:
+            return
+        call_block(function, arguments, front if side == FRONT else count - 1 - back)
 
 
 @functools.partial(compiled, for_c=True)
@@ -92,7 +98,7 @@ def run_job(function: int, arguments: int, count: int) -> None:
     add(GATE, OPEN)
     if load(SLEEPERS) > 0:
         _wake(count - 1)
-    _take_blocks(function, arguments, count)
+    _take_blocks(function, arguments, count, FRONT)
     add(GATE, OPEN)
     _wait_for_workers()
     store(BUSY, 0)
@@ -130,8 +136,8 @@ def _wait_for_workers() -> None:
 
 
 @compiled
-def work(shift: int) -> None:
-    """What a worker thread does until its shift ends."""
+def work(shift: int, side: int) -> None:
+    """What a worker thread does until its shift ends; it takes blocks from that side."""
     seen, moved, spins, knows_core = -1, -1, 0, KNOWS_CORE
     while load(SHIFT) == shift:
         gate = load(GATE)
@@ -144,7 +150,7 @@ def work(shift: int) -> None:
         elif sequence & 1 != 0 and sequence != seen:
             if swap_if(GATE, gate, gate + 1):
                 seen, spins = sequence, 0
-                _take_blocks(load(FUNCTION), load(ARGUMENTS), load(COUNT))
+                _take_blocks(load(FUNCTION), load(ARGUMENTS), load(COUNT), side)
                 _leave()
         elif spins < load(SPINS):
             pause()

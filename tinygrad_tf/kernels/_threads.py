@@ -39,7 +39,7 @@ from tinygrad_tf.kernels._atomics import (
     WORK,
     system_functions,
 )
-from tinygrad_tf.kernels._pool import pause_many, run_job, work
+from tinygrad_tf.kernels._pool import BACK, FRONT, pause_many, run_job, work
 
 SPIN_SECONDS = 150e-6  # longer than Python takes between two kernels of a training step
 MAX_THREADS = 1024
@@ -131,12 +131,13 @@ class Pool:
             self._slots[ENTRY] = run
 
     def _start_threads(self) -> None:
-        work.compile((types.int64,))
+        work.compile((types.int64, types.int64))
         shift = int(self._slots[SHIFT])
         with contextlib.suppress(RuntimeError, MemoryError):  # no more threads to be had, so fewer must do
             while len(self._threads) < self._num_threads - 1:
                 name = f"tinygrad_tf-{len(self._threads) + 1}"
-                thread = threading.Thread(target=work, args=(shift,), name=name, daemon=True)
+                side = FRONT if len(self._threads) % 2 else BACK
+                thread = threading.Thread(target=work, args=(shift, side), name=name, daemon=True)
                 thread.start()
                 self._threads.append(thread)
 

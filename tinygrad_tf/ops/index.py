@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Region, Tensor, expand, make, primitive
+from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._types import axis, category, check_broadcast
 from tinygrad_tf.ops.elementwise import where
+from tinygrad_tf.regions import Region
 
 FULL = slice(None)
 

@@ -1,0 +1,69 @@
+"""Gradients that are zero outside a part of the tensor: what slices send back, put together once all have come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Region:
+    """A gradient that is zero outside `index`, so that slices build no full arrays.
+
+    repeats: the index may mean the same element several times; their gradients are then added up.
+    """
+
+    __slots__ = ("index", "repeats", "value")
+
+    def __init__(self, index: Any, value: np.ndarray, repeats: bool):
+        self.index, self.value, self.repeats = index, value, repeats
+
+    def add_to(self, total: np.ndarray) -> None:
+        if self.repeats:
+            np.add.at(total, self.index, self.value)
+        else:
+            total[self.index] += self.value
+
+    def span(self, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
+        """(axis, start, stop) if the region is all of a tensor but for a stretch of one axis; else None."""
+        index = self.index if isinstance(self.index, tuple) else (self.index,)
+        if not all(part is ... or type(part) in (int, slice) for part in index):
+            return None
+        if ... in index:
+            at = index.index(...)
+            index = (*index[:at], *[slice(None)] * (len(shape) + 1 - len(index)), *index[at + 1 :])
+        found = None
+        for axis, part in enumerate(index):
+            size = shape[axis]
+            start, stop, step = (part % size, part % size + 1, 1) if type(part) is int else part.indices(size)
+            if (start, stop, step) == (0, size, 1) and type(part) is slice:
+                continue
+            if found is not None or step != 1:
+                return None
+            found = axis, start, stop
+        return found
+
+
+def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """The sum of the regions as one new array.
+
+    Slices that lie side by side and make up the whole, as those of `split`, are copied together; to add each of them to
+    zeros would read and write everything twice.
+    """
+    spans = [region.span(shape) for region in regions]
+    first = spans[0]
+    if first is not None and all(span is not None and span[0] == first[0] for span in spans):
+        axis, end, parts = first[0], 0, []
+        for (_, start, stop), region in sorted(zip(spans, regions, strict=True), key=lambda pair: pair[0]):
+            if start != end:
+                break
+            end = stop
+            parts.append(region.value.reshape(*shape[:axis], stop - start, *shape[axis + 1 :]))
+        else:
+            if end == shape[axis]:
+                return np.concatenate(parts, axis, dtype=dtype, casting="unsafe")
+    total = np.zeros(shape, dtype)
+    for region in regions:
+        region.add_to(total)
+    return total
