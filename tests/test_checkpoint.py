@@ -250,6 +250,12 @@ def test_a_function_that_does_something_else_is_told() -> None:
         y.sum().backward()
     assert x.grad is None
     calls = iter(range(9))
+    y = checkpoint(lambda x: x * x if next(calls) == 0 else x.exp(), x, debug=True)
+    with pytest.raises(CheckpointError, match=r"first, from its end, mul of shape .*; then exp of shape"):
+        y.sum().backward()
+    with pytest.raises(ValueError, match="determinism_check must be 'default' or 'none', got 'some'"):
+        checkpoint(lambda x: x, x, determinism_check="some")
+    calls = iter(range(9))
     y = checkpoint(lambda x: (x if next(calls) == 0 else x * x).exp(), x)
     with pytest.raises(CheckpointError, match="it recorded 1 operations, now 2"):
         y.sum().backward()

@@ -34,6 +34,9 @@ def checkpoint(
     use_reentrant: bool | None = False,
     preserve_rng_state: bool = True,
     context_fn: Callable[[], tuple[Any, Any]] | None = None,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
     """`function(*args, **kwargs)`, of which the backward pass will compute again what its gradients need.
@@ -41,8 +44,10 @@ def checkpoint(
     The function must do the same each time; random numbers are drawn again from the same state (preserve_rng_state).
     Whatever it does besides it does twice: BatchNorm moves its running statistics at both runs. context_fn gives two
     context managers, for the first run and for the second. A CheckpointError tells, in the backward pass, that the
-    second run was another one, or that an input or a weight was changed in between.
-    use_reentrant is for programs written for PyTorch: both of its ways work as the newer one, False.
+    second run was another one, or that an input or a weight was changed in between; with debug=True it lists all that
+    both runs recorded, and determinism_check='none' leaves shapes and dtypes out of the comparison.
+    For programs written for PyTorch: use_reentrant works as the newer way, False, whatever it is; early_stop=True may
+    end the second run where nothing more is needed, and here never does.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([1.0, 2.0], requires_grad=True)
@@ -55,7 +60,10 @@ def checkpoint(
     if not mode.grad:
         with first:
             return function(*args, **kwargs)
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"checkpoint: determinism_check must be 'default' or 'none', got {determinism_check!r}")
     region = _Region(function, args, kwargs, preserve_rng_state, second)
+    region.whole_names, region.debug = determinism_check == "default", debug
     with first, _own_casts():
         outputs = function(*args, **kwargs)
     region.forget(outputs)
@@ -117,6 +125,7 @@ class _Region:
         self.settings = mode.reference, precision.dtype
         self.begun = self.ended = next(clock)
         self.nodes: list[weakref.ref[Node]] = []
+        self.whole_names, self.debug = True, False
         self.names: list[str] = []  # what each Node is, to be compared with the second run
         self.leaves: list[weakref.ref[Node]] = []  # weights that the function reads without being given them
 
@@ -124,7 +133,7 @@ class _Region:
         """Drop what the Nodes of the first run saved."""
         self.ended = next(clock)
         nodes = _recorded_since(self.begun, outputs)
-        self.names = [_described(node) for node in nodes]
+        self.names = [self.described(node) for node in nodes]
         self.nodes = [weakref.ref(node) for node in nodes]
         outside = {edge for node in nodes for edge in node.edges if edge is not None and edge.age <= self.begun}
         self.leaves = [weakref.ref(edge) for edge in outside if edge.operation is None]
@@ -136,7 +145,7 @@ class _Region:
         self.check()
         begun, outputs = self.run_again()
         again = _recorded_since(begun, outputs)
-        names = [_described(node) for node in again]
+        names = [self.described(node) for node in again]
         if names != self.names:
             raise CheckpointError(
                 f"checkpoint: the second run of the function differs from the first: {self.told(names)}"
@@ -176,8 +185,13 @@ class _Region:
                 "forward and the backward pass, so its function cannot be run again; change a copy (.clone())"
             )
 
+    def described(self, node: Node) -> str:
+        return f"{node.name} of shape {node.shape} and {node.dtype}" if self.whole_names else node.name
+
     def told(self, names: list[str]) -> str:
-        """The first difference, in words."""
+        """The first difference, in words, or everything."""
+        if self.debug:
+            return f"first, from its end, {'; '.join(self.names)}; then {'; '.join(names)}"
         for i, (before, now) in enumerate(zip(self.names, names, strict=False)):
             if before != now:
                 return f"operation {i + 1} from its end was {before}, now it is {now}"
@@ -195,10 +209,6 @@ def _recorded_since(time: int, outputs: Any) -> list[Node]:
         found[node] = None
         waiting.extend(reversed(node.edges))
     return list(found)
-
-
-def _described(node: Node) -> str:
-    return f"{node.name} of shape {node.shape} and {node.dtype}"
 
 
 def _moved(node: Node, twins: dict[Node, weakref.ref[Node]], begun: int) -> list[Saved]:
