@@ -299,6 +299,9 @@ def test_six_products_of_pieces_are_as_exact_as_float32():
 @given(st.integers(1, 130), st.integers(1, 200), st.integers(1, 130), layout, layout, st.booleans())
 @example(96, 96, 96, "rows", "rows", True)
 @example(96, 192, 96, "columns", "columns", False)
+@example(400, 64, 32, "rows", "rows", False)
+@example(400, 64, 100, "steps", "columns", True)
+@example(400, 192, 300, "rows", "columns", True)
 def test_any_shape_and_layout_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
     a, b = laid_out(normal(0, M, K), left), laid_out(normal(1, K, N), right)
     bias = normal(2, N) if has_bias else None
@@ -342,11 +345,11 @@ def test_whole_numbers_and_copies_are_exact_on_tiles(all_on_tiles):
 @pytest.mark.parametrize("side", [0, 1])
 def test_numbers_that_do_not_suit_the_tiles(all_on_tiles, monkeypatch, value, side):
     """The whole operand is tiny, or one element is NaN, infinite or huge: the vector registers compute it."""
-    operands = [normal(0, 70, 90), normal(1, 90, 50)]
+    operands = [normal(0, 304, 96), normal(1, 96, 64)]
     if value < 1:
         operands[side] *= np.float32(value)
     else:
-        operands[side][13, 17] = value
+        operands[side][[250, 90][side], 17] = value
     assert not in_pieces(*operands)[0]
     with np.errstate(invalid="ignore"):
         got = kernels.matmul(*operands)

@@ -107,56 +107,72 @@ def split_rows(typing: Any, A: Any, a0: Any, a_row: Any, apart: Any, packed: Any
 
 def _emit_split_rows(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     A, a0, a_row, apart, packed, p0 = args
-    e = Emitter(context, builder, signature.args[0])
-    words = ir.VectorType(I32, TILE)
-
-    def every(value: int) -> Any:
-        return ir.Constant(words, [value] * TILE)
-
-    source, target = e.pointer(signature.args[0], A, a0), e.pointer(signature.args[4], packed, p0)
-
-    largest = cgutils.alloca_once_value(builder, every(0))
-    maximum = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(words, [words, words]), f"llvm.umax.v{TILE}i32"
-    )
+    splitter = _Splitter(context, builder, signature.args[0])
+    source, target = splitter.e.pointer(signature.args[0], A, a0), splitter.e.pointer(signature.args[4], packed, p0)
     with cgutils.for_range(builder, I64(TILE)) as loop:
-        row = e.at(source, builder.mul(loop.index, a_row))
-        pair = [e.load(row), e.load(e.at(row, apart))]
+        row = builder.gep(source, [builder.mul(loop.index, a_row)])
+        splitter.split_row(row, apart, builder.gep(target, [builder.mul(loop.index, I64(TILE))]))
+    return splitter.largest()
+
+
+class _Splitter:
+    """Emits the splitting of rows of a tile, and remembers the largest magnitude."""
+
+    def __init__(self, context: Any, builder: Any, array_type: Any) -> None:
+        self.e, self.builder = Emitter(context, builder, array_type), builder
+        self.words = ir.VectorType(I32, TILE)
+        self.found = cgutils.alloca_once_value(builder, self._every(0))
+
+    def split_row(self, source: Any, apart: Any, target: Any) -> None:
+        """Sixteen words of each of the three tiles from the elements at `source` and `apart` further on."""
+        builder, words, every = self.builder, self.words, self._every
+        pair = [self.e.load(source), self.e.load(builder.gep(source, [apart]))]
         for x in pair:
             doubled = builder.shl(builder.bitcast(x, words), every(1))
-            builder.store(builder.call(maximum, [doubled, builder.load(largest)]), largest)
+            builder.store(self._call("umax", words, doubled, builder.load(self.found)), self.found)
         for piece in range(PIECES):
             bits = [builder.bitcast(x, words) for x in pair]
             if piece < PIECES - 1:  # the last has no more than 8 bits as it is
                 bits = [builder.and_(builder.add(b, every(0x8000)), every(0xFFFF0000)) for b in bits]
             word = builder.or_(builder.lshr(bits[0], every(16)), bits[1])
-            offset = builder.add(builder.mul(loop.index, I64(TILE)), I64(piece * PIECE))
-            where = builder.bitcast(e.at(target, offset), words.as_pointer())
+            where = builder.bitcast(builder.gep(target, [I64(piece * PIECE)]), words.as_pointer())
             builder.store(word, where, align=4)
-            pair = [builder.fsub(x, builder.bitcast(b, e.vector)) for x, b in zip(pair, bits, strict=True)]
-    name = f"llvm.vector.reduce.umax.v{TILE}i32"
-    reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I32, [words]), name)
-    return builder.lshr(builder.zext(builder.call(reduce, [builder.load(largest)]), I64), I64(1))
+            pair = [builder.fsub(x, builder.bitcast(b, self.e.vector)) for x, b in zip(pair, bits, strict=True)]
+
+    def largest(self) -> Any:
+        """The bits of the largest magnitude so far, without the sign."""
+        found = self._call("vector.reduce.umax", I32, self.builder.load(self.found))
+        return self.builder.lshr(self.builder.zext(found, I64), I64(1))
+
+    def _every(self, value: int) -> Any:
+        return ir.Constant(self.words, [value] * TILE)
+
+    def _call(self, name: str, returns: Any, *args: Any) -> Any:
+        function_type = ir.FunctionType(returns, [argument.type for argument in args])
+        return self.builder.call(
+            cgutils.get_or_insert_function(self.builder.module, function_type, f"llvm.{name}.v{TILE}i32"), args
+        )
 
 
-def make_tile_product(rows: int, columns: int) -> Callable[..., Any]:
+def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., Any]:
     """C[16 * rows, 16 * columns] = A @ B (+ D) for operands in pieces, each group of 16 rows of A or columns of B as
     `steps` times three tiles; the second group lies a_group or b_group words after the first.
 
-    The compiled intrinsic takes (steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row), as the tiles
-    of `_vector.make_tile` do.
+    The compiled intrinsic takes (steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row, S, s0, s_row,
+    p0): the first as the tiles of `_vector.make_tile` do. While the tiles multiply, the vector registers are idle, so
+    they split `ahead` rows of S that begin at s0, as `split_rows` does, into A[p0]; the largest magnitude is returned.
     """
 
     @intrinsic
     def product(
         typing: Any, steps: Any, A: Any, a0: Any, a_group: Any, B: Any, b0: Any, b_group: Any,
-        C: Any, c0: Any, c_row: Any, add: Any, D: Any, d0: Any, d_row: Any,
+        C: Any, c0: Any, c_row: Any, add: Any, D: Any, d0: Any, d_row: Any, S: Any, s0: Any, s_row: Any, p0: Any,
     ) -> Any:  # fmt: skip
         n = types.int64
-        return types.void(n, A, n, n, B, n, n, C, n, n, types.boolean, D, n, n), emit
+        return n(n, A, n, n, B, n, n, C, n, n, types.boolean, D, n, n, S, n, n, n), emit
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row = args
+        steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0 = args
         kinds = signature.args
 
         def address(kind: Any, array: Any, offset: Any) -> Any:
@@ -185,12 +201,14 @@ def make_tile_product(rows: int, columns: int) -> Callable[..., Any]:
             row_c = e.at(c, builder.mul(c_row, I64(i)))
             for column in [*range(0, TILE * columns, TILE), TILE * columns - 1]:
                 e.prefetch(e.at(row_c, I64(column)))
+        splitter = _Splitter(context, builder, kinds[14])
+        source, target = e.pointer(kinds[14], S, s0), e.pointer(kinds[1], A, p0)
         with cgutils.for_range(builder, steps) as loop:
             done = builder.mul(loop.index, I64(PIECES * PIECE))
             sides = ((address(kinds[1], A, builder.add(a0, done)), a_group, rows, 4),
                      (address(kinds[4], B, builder.add(b0, done)), b_group, columns, 6))  # fmt: skip
             held: list[int | None] = [None, None]
-            for pieces in PRODUCTS:
+            for number, pieces in enumerate(PRODUCTS):
                 for side, (first, group, count, register) in enumerate(sides):
                     if held[side] == pieces[side]:
                         continue
@@ -201,8 +219,12 @@ def make_tile_product(rows: int, columns: int) -> Callable[..., Any]:
                 for i in range(rows):
                     for j in range(columns):
                         _call(builder, "tdpbf16ps", I8(i * columns + j), I8(4 + i), I8(6 + j))
+                for r in range(number * ahead // len(PRODUCTS), (number + 1) * ahead // len(PRODUCTS)):
+                    row = builder.add(builder.mul(s_row, I64(r)), builder.mul(loop.index, I64(STEP)))
+                    where = builder.add(builder.mul(loop.index, I64(PIECES * PIECE)), I64(r * TILE))
+                    splitter.split_row(builder.gep(source, [row]), I64(TILE), builder.gep(target, [where]))
         for tile, where in tiles_of(address(kinds[7], C, c0), c_bytes):
             _call(builder, "tilestored64", I8(tile), where, c_bytes)
-        return context.get_dummy_value()
+        return splitter.largest() if ahead else I64(0)
 
     return product

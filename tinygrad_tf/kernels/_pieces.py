@@ -17,7 +17,8 @@ below 2^-100 lose their last bits.
 
 How. A block of C splits its columns of B, then strips of rows of A, into its second-level cache, and multiplies them. A
 sum over the depth may be taken in any order, so a word of a tile pairs element k with k + 16: no shuffles. Operands
-that lie the other way round are transposed on the way. In large products all of B is split once, by all threads.
+that lie the other way round are transposed on the way. In large products all of B is split once, by all threads. While
+the tiles multiply a strip, the vector registers split the next one, if its rows are contiguous.
 
 Cost, on a processor with AVX-512 and AMX: splitting an element 0.2 ns from cache and 0.4 from memory; a multiply-add
 0.006 ns (330 GFLOP/s a core, 440 where all bits are zero: a warm chip is slowed down). Versions, GFLOP/s, two threads:
@@ -28,6 +29,7 @@ Cost, on a processor with AVX-512 and AMX: splitting an element 0.2 ns from cach
          288              161               378                481      no call that counts references between two tiles
          339              260               290                353      each block splits what it needs
          380              260               450                440      so below 2^27 multiply-adds, above it B once
+         410              260               490                450      the next strip is split while this one multiplies
 
 Tried without gain: fetching the next columns of B ahead, gaps between groups, 192 or 384 rows in a strip.
 """
@@ -69,6 +71,7 @@ NARROWEST = 2 * PAIR  # rows and columns
 LEAST_USED = 0.85  # of the tiles: whole ones cost as much as full ones
 
 square_product = make_tile_product(2, 2)
+square_ahead_2, square_ahead_4, square_ahead_8 = (make_tile_product(2, 2, ahead) for ahead in (2, 4, 8))
 tall_product = make_tile_product(2, 1)
 wide_product = make_tile_product(1, 2)
 single_product = make_tile_product(1, 1)
@@ -172,33 +175,68 @@ def multiply_blocks(
     top, left = down * rows, across * columns
     bottom, right = min(top + rows, M), min(left + columns, N)
     steps = (K + STEP - 1) // STEP
-    room_b = 0 if shared else (right - left + TILE - 1) // TILE * size
-    pieces = np.empty(room_b + min(rows, STRIP) // TILE * size + 16, np.uint32)
+    room_a, room_b = STRIP // TILE * size, 0 if shared else (right - left + TILE - 1) // TILE * size
+    pieces = np.empty(room_b + 2 * room_a + 16, np.uint32)
     scratch = np.empty(PAIR * PAIR + 16, C.dtype)
     s0, pieces_b = aligned(scratch), aligned(pieces)
-    pieces_a = pieces_b + room_b
+    pieces_a, pieces_next = pieces_b + room_b, pieces_b + room_b + room_a
     Y, y0 = packed, aligned(packed) + left // TILE * size
+    found_a, found_b = 0, 0
     if not shared:
         Y, y0 = pieces, pieces_b
-        found = split(right - left, K, B, b0 + left * b_col, b_col, b_row, True, pieces, y0, size, scratch, s0)
-        largest_b[index] = max(largest_b[index], found)
+        found_b = split(right - left, K, B, b0 + left * b_col, b_col, b_row, True, pieces, y0, size, scratch, s0)
+    rows_done = 0  # of the strip that begins
     for strip in range(top, bottom, STRIP):
         end = min(strip + STRIP, bottom)
-        found = split(end - strip, K, A, a0 + strip * a_row, a_row, a_col, False, pieces, pieces_a, size, scratch, s0)
-        largest_a[index] = max(largest_a[index], found)
-        open_tiles()
+        if rows_done < end - strip:
+            begin = rows_done // TILE * TILE
+            source, target = a0 + (strip + begin) * a_row, pieces_a + begin // TILE * size
+            found = split(end - strip - begin, K, A, source, a_row, a_col, False, pieces, target, size, scratch, s0)
+            found_a = max(found_a, found)
         across, down = (right - left + PAIR - 1) // PAIR, (end - strip + PAIR - 1) // PAIR
+        rows_next, rows_done = min(end + STRIP, bottom) - end, 0
+        ahead = rows_ahead(rows_next, across * down) if a_col == 1 and K % STEP == 0 and rows_next % TILE == 0 else 0
+        open_tiles()
         for t in range(across * down):
             # Along the rows of C, but where B is not in the second-level cache each part of it is used for all rows.
             i, j = (t % down * PAIR, t // down * PAIR) if shared else (t // across * PAIR, t % across * PAIR)
             m, n = min(PAIR, end - strip - i), min(PAIR, right - left - j)
-            x0, b = pieces_a + i // TILE * size, y0 + j // TILE * size
+            x0, y = pieces_a + i // TILE * size, y0 + j // TILE * size
             c0, d0 = (strip + i) * N + left + j, (strip + i) * d_row + left + j
-            if m % TILE == 0 and n % TILE == 0:
-                put_tiles(m, n, steps, pieces, x0, Y, b, size, C, c0, N, add, D, d0, d_row)
+            if m == PAIR and n == PAIR and rows_done < rows_next and ahead > 0:
+                source = a0 + (end + rows_done) * a_row
+                target = pieces_next + rows_done // TILE * size + rows_done % TILE * TILE
+                found = put_and_split(
+                    ahead, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row, A, source, a_row, target
+                )
+                found_a = max(found_a, found)
+                rows_done += ahead
+            elif m % TILE == 0 and n % TILE == 0:
+                put_tiles(m, n, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row)
             else:
-                put_ragged(m, n, steps, pieces, x0, Y, b, size, C, c0, N, add, D, d0, d_row, scratch, s0)
+                put_ragged(m, n, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row, scratch, s0)
         close_tiles()
+        pieces_a, pieces_next = pieces_next, pieces_a
+    largest_a[index] = max(largest_a[index], found_a)
+    largest_b[index] = max(largest_b[index], found_b)
+
+
+@kernel
+def rows_ahead(rows, products):
+    """How many rows of the next strip are split during each product of tiles: 2, 4 or 8, or 0 if there are none."""
+    if rows == 0:
+        return 0
+    return 2 if 2 * products >= rows else 4 if 4 * products >= rows else 8
+
+
+@kernel
+def put_and_split(ahead, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0):
+    """C[32, 32] = A @ B (+ D), and the next rows of A's source are split meanwhile."""
+    if ahead == 2:
+        return square_ahead_2(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
+    if ahead == 4:
+        return square_ahead_4(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
+    return square_ahead_8(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
 
 
 @kernel
@@ -218,13 +256,13 @@ def put_ragged(m, n, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row,
 def put_tiles(m, n, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row):
     """C[m, n] (+ D) in whole tiles, one or two each way."""
     if m > TILE and n > TILE:
-        square_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row)
+        square_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
     elif m > TILE:
-        tall_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row)
+        tall_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
     elif n > TILE:
-        wide_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row)
+        wide_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
     else:
-        single_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row)
+        single_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
 
 
 class Cut(NamedTuple):

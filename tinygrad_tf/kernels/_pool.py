@@ -1,12 +1,12 @@
 """A small pool of threads that runs the blocks of one parallel loop at a time.
 
 A job is a function pointer, a pointer to its packed arguments, and the number of its blocks. The thread that brings it
-opens the gate; workers that look pass the gate, and everyone, the caller too, takes the next block until none is left,
-from the front or from the back, which one atomic number counts in its halves. Then the caller closes the gate, and waits for those still inside. So a worker that another
-process keeps off its core is simply missed: nobody waits for it at the start, and at the end only for a block it has
-begun. Blocks are never tied to a thread, so the results do not depend on the number of threads. But the caller takes
-them from the front and the first worker from the back, so that each mostly finds what it wrote in the loop before in its
-own cache: a step of a small GPT takes 32 ms instead of 34.
+opens the gate; workers that look pass the gate, and everyone, the caller too, takes the next block until none is left.
+Then the caller closes the gate, and waits for those still inside. So a worker that another process keeps off its core
+is simply missed: nobody waits for it at the start, and at the end only for a block it has begun. Blocks are never tied
+to a thread, so the results do not depend on the number of threads. But some threads take them from the front and some
+from the back (the halves of one atomic number count both), so that each finds much of what it wrote in the loop before
+in its own cache: a step of a small GPT takes 32 ms instead of 34.
 
 Only one job has the workers. A second Python thread that comes meanwhile, and a loop inside of a block, run their
 blocks by themselves. Idle workers look at the gate for some hundred microseconds, then sleep until a job wakes them.

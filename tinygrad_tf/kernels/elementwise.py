@@ -31,7 +31,7 @@ from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
-BINARY_GRAIN, COPY_GRAIN, SUM_GRAIN = 65536, 16384, 16384
+BINARY_GRAIN, COPY_GRAIN, SUM_GRAIN = 16384, 16384, 16384
 BINARY_SIZE = 4 * BINARY_GRAIN
 TILE = 32
 

@@ -18,7 +18,7 @@ from tinygrad_tf.ops._types import category, default_float, float_input, promote
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-LARGE = 1 << 18  # elements; from here on several cores are faster than NumPy's one
+LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
 
 
 def _large(a: Any, b: Any) -> bool:
