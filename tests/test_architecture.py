@@ -26,6 +26,7 @@ FLOORS = [
     ["checks"],
     ["study"],
     ["training"],
+    ["bench"],
     ["cli", "__main__"],
 ]
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}

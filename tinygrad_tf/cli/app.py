@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tinygrad_tf.cli.bench import command as bench
 from tinygrad_tf.cli.options import nearest, option, read_number, read_settings, with_settings
 from tinygrad_tf.utils.errors import InputError
 
@@ -124,6 +125,9 @@ def _gradcheck(
         return check(Request(targets or (), shape or (), number, verbose))
 
     return job
+
+
+app.command("bench")(bench)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
