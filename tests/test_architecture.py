@@ -10,7 +10,7 @@ import tokenize
 from pathlib import Path
 
 import tinygrad_tf
-from tinygrad_tf import creation, functions
+from tinygrad_tf import compositions, creation, functions
 
 ROOT = Path(tinygrad_tf.__file__).parent
 
@@ -19,7 +19,7 @@ FLOORS = [
     ["kernels", "random", "_box_muller", "_sampling", "dtypes", "_device", "_version"],
     ["regions", "graph", "engine"],
     ["ops"],
-    ["printing", "methods", "tensor", "creation", "functions", "linalg"],
+    ["printing", "methods", "tensor", "creation", "functions", "compositions", "complex_numbers", "linalg"],
     ["autograd", "nn", "optim", "utils", "serialization", "amp"],
     ["generation"],
     ["models"],
@@ -133,7 +133,7 @@ def test_importing_compiles_nothing_and_is_cheap() -> None:
 
 
 def test_the_lists_of_public_functions_are_complete() -> None:
-    for module in (creation, functions):
+    for module in (compositions, creation, functions):
         own = {n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and n[0] != "_"}
         assert set(module.__all__) - {"einsum"} == own
         assert len(module.__all__) == len(set(module.__all__))

@@ -22,6 +22,8 @@ from tinygrad_tf import amp, autograd, linalg, nn, optim, utils
 from tinygrad_tf._device import device
 from tinygrad_tf._version import __version__
 from tinygrad_tf.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinygrad_tf.complex_numbers import *
+from tinygrad_tf.compositions import *
 from tinygrad_tf.creation import *
 from tinygrad_tf.creation import tensor as tensor  # the function, not the module of that name
 from tinygrad_tf.dtypes import DType as dtype

@@ -73,10 +73,26 @@ def _itself(function: Any = None, *args: Any, **kwargs: Any) -> Any:
     return function if callable(function) else lambda inner: inner
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
-    """function(*args): activations are kept, not computed again."""
-    own = ("use_reentrant", "preserve_rng_state", "determinism_check", "context_fn", "debug", "early_stop")
-    return function(*args, **{k: v for k, v in settings.items() if k not in own})
+class _VariableType(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, engine.Tensor)
+
+
+class Variable(metaclass=_VariableType):
+    """What tensors with gradients were once wrapped in: the tensor itself, as a leaf."""
+
+    def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool = False) -> Any:
+        return data.detach().requires_grad_(requires_grad)
+
+
+def _set_default_device(device: Any) -> None:
+    """Every tensor is on the CPU; another device is an error."""
+    tinygrad_tf.zeros(0, device=device)
+
+
+def _set_default_tensor_type(kind: Any) -> None:
+    """The type of tensors made of Python floats: torch.DoubleTensor, or its name."""
+    tinygrad_tf.set_default_dtype(tinygrad_tf.zeros(0).type(kind).dtype)
 
 
 def _foreach_copy_(targets: Sequence[Any], sources: Sequence[Any], non_blocking: bool = False) -> None:
@@ -172,11 +188,23 @@ def _modules() -> dict[str, dict[str, Any]]:
             "get_autocast_dtype": amp.get_autocast_dtype,
             "compile": compile,
             "_foreach_copy_": _foreach_copy_,
+            "newaxis": None,
+            "set_default_device": _set_default_device,
+            "get_default_device": lambda: tinygrad_tf.device("cpu"),
+            "set_default_tensor_type": _set_default_tensor_type,
+            **{name: getattr(nn.functional, name) for name in ALSO_IN_TORCH},
             "set_float32_matmul_precision": _nothing,
             "get_float32_matmul_precision": lambda: "highest",
             "use_deterministic_algorithms": _nothing,
             "are_deterministic_algorithms_enabled": lambda: True,
             **threads,
+        },
+        "autograd": {"Variable": Variable},
+        "special": {
+            "expit": tinygrad_tf.sigmoid,
+            "softmax": nn.functional.softmax,
+            "log_softmax": nn.functional.log_softmax,
+            **{name: getattr(tinygrad_tf, name) for name in SPECIAL},
         },
         "cuda": {
             **{name: _refused(f"cuda.{name}") for name in cuda},
@@ -211,7 +239,6 @@ def _modules() -> dict[str, dict[str, Any]]:
         "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
         "utils.data.distributed": {"DistributedSampler": _refused_class("utils.data.distributed.DistributedSampler")},
         "utils.tensorboard": {"SummaryWriter": SummaryWriter},
-        "utils.checkpoint": {"checkpoint": checkpoint},
         "jit": dict.fromkeys(("script", "ignore", "export", "unused"), _itself),
         "compiler": {"disable": _itself, "is_compiling": _no},
         "_dynamo": {"disable": _itself, "reset": _nothing},
@@ -223,6 +250,15 @@ def _modules() -> dict[str, dict[str, Any]]:
 
 def _is_layer_of_pytorch(name: str, value: Any) -> bool:
     return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
+
+
+ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, too
+    "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu", "conv1d",
+    "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",
+    "layer_norm", "max_pool1d", "max_pool2d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu",
+    "rms_norm", "selu", "threshold",
+)  # fmt: skip
+SPECIAL = ("erf", "erfc", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
 
 
 class _Module(types.ModuleType):
@@ -340,7 +376,7 @@ def install() -> None:
 
 NAMESPACES = (
     "", "Tensor", "linalg", "autograd", "autograd.functional", "amp", "nn", "nn.functional", "nn.init", "nn.utils",
-    "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.data",
+    "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
@@ -362,11 +398,19 @@ TEXTS: tuple[str, ...] = (
     "save_tokens",
 )
 TEXTS += ("split_tokens", "standard_library_text", "token_dtype", "validation_batches")
+TEXTS += ("PairBatch", "PairTokenizer", "batches_by_length", "pad_rows", "pair_batch")
 DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "load": "never unpickles: files of torch.save are refused, safetensors files are read; a pickle may run any code",
     "save": "writes one safetensors file, with the structure as JSON; functions and whole modules are refused",
     "empty": "gives zeros: leftovers in memory have cost people days",
     "compile": "returns its argument: there is nothing to compile",
+    "ComplexTensor": f"{OURS}: a pair of real tensors with a few methods, since complex numbers are seldom needed here",
+    "view_as_real": "copies: a complex tensor is a pair of tensors",
+    "view_as_complex": "the parts are views of the pairs; the result is a ComplexTensor, which has a few methods",
+    "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
+    "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
+    "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
+    "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
     "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
     "are those before dropout: the first two are traps, the last makes rows that add up to 1",
     "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",

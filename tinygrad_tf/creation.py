@@ -248,7 +248,7 @@ def linspace(
     if steps < 0:
         raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
     kind = _kind(dtype)
-    if kind == bool:
+    if kind.kind == "b":
         raise RuntimeError("linspace: makes numbers, not bools; compare them to get a mask")
     return _finish(np.linspace(float(start), float(end), steps).astype(kind), requires_grad, device)
 

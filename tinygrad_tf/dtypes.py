@@ -60,7 +60,7 @@ class DType:
 
     @property
     def is_complex(self) -> bool:
-        return False
+        return "complex" in self.name
 
     @property
     def is_signed(self) -> bool:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import builtins
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
-from tinygrad_tf.engine import expand, make
-from tinygrad_tf.methods._tools import operand
-from tinygrad_tf.ops import _types, compare, elementwise, linalg, order, reduce, shape
+from tinygrad_tf.methods._tools import numpy_names, operand
+from tinygrad_tf.ops import _types, compare, elementwise, order, shape
 from tinygrad_tf.ops.einsum import einsum as einsum
-from tinygrad_tf.tensor import Size, Tensor
+from tinygrad_tf.tensor import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,15 +19,30 @@ R = TypeVar("R")
 def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Tensor, P], R]:
     """The method as a function of `input`, which has to be a tensor."""
     name = method.__name__
+    named = numpy_names(method)
 
     def function(input: Tensor, *args: P.args, **options: P.kwargs) -> R:
         if not isinstance(input, Tensor):
             raise TypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
-        return method(input, *args, **options)
+        if not options:
+            return method(input, *args, **options)
+        out: Any = options.pop("out", None)
+        result = named(input, *args, **options)
+        return result if out is None else _written(name, out, result)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__, function.__wrapped__ = method.__doc__, method  # type: ignore[attr-defined]
     return function
+
+
+def _written(name: str, out: Any, result: Any) -> Any:
+    """What `out=` asks for: the result in the memory of a tensor that is there already."""
+    if not isinstance(out, Tensor) or not isinstance(result, Tensor) or out.array.shape != result.array.shape:
+        wanted = f"a tensor of shape {result.array.shape}" if isinstance(result, Tensor) else "left away here"
+        raise RuntimeError(f"{name}: out must be {wanted}, got {getattr(out, 'shape', type(out).__name__)}")
+    if result.requires_grad:
+        raise RuntimeError(f"{name}: gradients do not pass through out=; leave it away, or use .copy_()")
+    return out.copy_(result)
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -79,6 +90,8 @@ logit = _function(Tensor.logit)
 relu = _function(Tensor.relu)
 erf = _function(Tensor.erf)
 atan2 = _function(Tensor.atan2)
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
 logaddexp = _function(Tensor.logaddexp)
 softmax = _function(Tensor.softmax)
 log_softmax = _function(Tensor.log_softmax)
@@ -86,6 +99,7 @@ log_softmax = _function(Tensor.log_softmax)
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 sign = _function(Tensor.sign)
+sgn = sign
 floor = _function(Tensor.floor)
 ceil = _function(Tensor.ceil)
 trunc = _function(Tensor.trunc)
@@ -233,6 +247,8 @@ baddbmm = _function(Tensor.baddbmm)
 kron = _function(Tensor.kron)
 inverse = _function(Tensor.inverse)
 det = _function(Tensor.det)
+slogdet = _function(Tensor.slogdet)
+logdet = _function(Tensor.logdet)
 
 # --- random -----------------------------------------------------------------------------------------------------------
 
@@ -270,44 +286,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     return elementwise.where(condition, operand(input), operand(other))
 
 
-# --- statistics and distances -----------------------------------------------------------------------------------------
-
-
-def var_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
-) -> tuple[Tensor, Tensor]:
-    dim = None if isinstance(dim, bool) else dim
-    return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
-
-
-def std_mean(
-    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
-) -> tuple[Tensor, Tensor]:
-    return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
-
-
-def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm of the difference."""
-    return reduce.norm(input - other, p)
-
-
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The distance of each row of x1 (..., M, D) to each row of x2 (..., N, D)."""
-    return linalg.cdist(x1, x2, p)
-
-
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 x2 / (|x1| |x2|) along dim, where no length counts as less than eps."""
-    return linalg.cosine_similarity(x1, x2, dim, eps)
-
-
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral of y along dim by the trapezoidal rule, at the points x or `dx` apart."""
-    n = y.size(dim)
-    heights = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) / 2.0
-    return (heights * (dx if x is None else x.diff(dim=dim))).sum(dim)
-
-
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +306,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 # --- several tensors --------------------------------------------------------------------------------------------------
 
 
+@numpy_names
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """One after the other along an axis that is there."""
     return shape.cat(tensors, dim)
@@ -336,6 +315,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 concat = concatenate = cat
 
 
+@numpy_names
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Side by side along a new axis."""
     return shape.stack(tensors, dim)
@@ -350,65 +330,6 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 row_stack = vstack
-
-
-def broadcast_shapes(*shapes: Any) -> Size:
-    return Size(
-        shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes))
-    )
-
-
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All of them as views of their common shape."""
-    common = shape.broadcast_shapes("broadcast_tensors", *(t.array.shape for t in tensors))
-    return tuple(expand(t, shape=common) for t in tensors)
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinates of a grid; 'ij': the first vector varies along the first axis, 'xy': along the second."""
-    vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
-    if indexing not in ("ij", "xy"):
-        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
-    turn = indexing == "xy" and len(vectors) > 1
-    if turn:
-        vectors[:2] = vectors[1::-1]
-    n = len(vectors)
-    sizes = tuple(v.array.size for v in vectors)
-    grids = [expand(v.reshape([-1 if i == k else 1 for i in range(n)]), shape=sizes) for k, v in enumerate(vectors)]
-    if turn:
-        grids[:2] = grids[1::-1]
-    return tuple(grids)
-
-
-def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element of each vector, a row each."""
-    if len(tensors) == 1:
-        return tensors[0]
-    return shape.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
-
-
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, a row each."""
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array(list(choose(range(input.numel()), r)), np.int64).reshape(-1, r)
-    return input[make(rows)]
-
-
-def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of a large one."""
-    matrices = [t.reshape(1, -1) if t.array.ndim < 2 else t for t in tensors]
-    width = builtins.sum(m.size(1) for m in matrices)
-    rows, column = [], 0
-    for m in matrices:
-        left, right = m.new_zeros(m.size(0), column), m.new_zeros(m.size(0), width - column - m.size(1))
-        rows.append(shape.cat([left, m, right], 1))
-        column += m.size(1)
-    return shape.cat(rows, 0)
-
-
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
-    return linalg.tensordot(a, b, dims)
 
 
 def flip(input: Tensor, dims: Any) -> Tensor:
@@ -459,27 +380,26 @@ def set_default_dtype(dtype: Any) -> None:
 # fmt: off
 __all__ = [
     "P", "R", "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "all", "allclose", "amax",
-    "amin", "aminmax", "any", "argmax", "argmin", "argsort", "argwhere", "as_strided", "asin", "asinh", "atan",
-    "atan2", "atanh", "baddbmm", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not",
-    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm", "broadcast_shapes",
-    "broadcast_tensors", "broadcast_to", "bucketize", "can_cast", "cartesian_prod", "cat", "cdist", "ceil", "chunk",
-    "clamp", "clamp_max", "clamp_min", "clip", "clone", "combinations", "concat", "concatenate", "cos", "cosh",
-    "cosine_similarity", "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "det", "diag", "diag_embed",
-    "diagonal", "diff", "dist", "div", "divide", "dot", "einsum", "eq", "equal", "erf", "exp", "exp2", "expm1",
-    "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge", "ger",
-    "get_default_dtype", "greater", "greater_equal", "gt", "histc", "hstack", "index_add", "index_copy",
+    "amin", "aminmax", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argsort", "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli",
+    "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
+    "bmm", "broadcast_to", "bucketize", "can_cast", "cat", "ceil", "chunk", "clamp", "clamp_max", "clamp_min", "clip",
+    "clone", "concat", "concatenate", "cos", "cosh", "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "det",
+    "diag", "diag_embed", "diagonal", "diff", "div", "divide", "dot", "einsum", "eq", "equal", "erf", "exp", "exp2",
+    "expm1", "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge",
+    "ger", "get_default_dtype", "greater", "greater_equal", "gt", "histc", "hstack", "index_add", "index_copy",
     "index_fill", "index_put", "index_select", "inverse", "is_floating_point", "is_tensor", "isclose", "isfinite",
-    "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p", "log2",
-    "log10", "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum",
-    "mean", "median", "meshgrid", "min", "minimum", "mm", "moveaxis", "movedim", "mul", "multinomial", "multiply",
-    "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal",
-    "numel", "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu",
-    "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub",
-    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "set_default_dtype", "sigmoid", "sign",
-    "sin", "sinh", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "std_mean", "sub",
-    "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split",
-    "tensordot", "tile", "topk", "trace", "transpose", "trapezoid", "tril", "triu", "true_divide", "trunc",
-    "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "var_mean", "vstack", "where",
+    "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p", "log2", "log10",
+    "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean",
+    "median", "min", "minimum", "mm", "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan_to_num",
+    "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal", "numel", "outer", "permute",
+    "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu", "remainder", "repeat_interleave",
+    "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub", "scatter", "scatter_add", "scatter_reduce",
+    "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign", "sin", "sinh", "slogdet", "softmax",
+    "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "t",
+    "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile", "topk", "trace", "transpose", "tril", "triu",
+    "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "vstack",
+    "where",
 ]
 # fmt: on

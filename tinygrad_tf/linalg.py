@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from tinygrad_tf import compositions
 from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.engine import cast
-from tinygrad_tf.ops import linalg, reduce
+from tinygrad_tf.ops import decompose, linalg, reduce
 from tinygrad_tf.tensor import Tensor
 
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "vecdot",
+    "vector_norm",
+]
+
+_NUMPY: Any = np.linalg  # its stubs are stricter than it is
 Dim = int | tuple[int, ...] | list[int] | None
 
 
@@ -39,3 +69,111 @@ def det(A: Tensor) -> Tensor:
 def solve(A: Tensor, B: Tensor) -> Tensor:
     """The X of A X = B, for a vector or a matrix B."""
     return linalg.solve(A, B)
+
+
+def slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
+    """The sign of the determinant, and the logarithm of its size."""
+    return decompose.slogdet(A)
+
+
+def matrix_norm(
+    A: Tensor, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The Frobenius norm of matrices, no other."""
+    return norm(A, ord, tuple(dim), keepdim, dtype=dtype)
+
+
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    return linalg.matmul(input, other)
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of all matrices, from left to right."""
+    return functools.reduce(linalg.matmul, tensors)
+
+
+def matrix_power(A: Tensor, n: int) -> Tensor:
+    """The product of n times the same square matrix; negative n: of its inverse."""
+    return compositions.matrix_power(A, n)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The sums of products along dim."""
+    return (x * y).sum(dim)
+
+
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product of vectors along `dim`."""
+    return compositions.cross(input, other, dim)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    return A.diagonal(offset, dim1, dim2)
+
+
+# --- decompositions ---------------------------------------------------------------------------------------------------
+
+
+class QR(NamedTuple):
+    """What qr returns: orthogonal columns, and an upper triangle."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class Eigh(NamedTuple):
+    """What eigh returns: ascending eigenvalues, and their eigenvectors as columns."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SVD(NamedTuple):
+    """What svd returns: A = U diag(S) Vh, the singular values descending."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """The lower triangular L with L L^T = A, for symmetric and positive definite A (upper: L^T)."""
+    lower = decompose.cholesky(A)
+    return lower.mT if upper else lower
+
+
+def qr(A: Tensor, mode: str = "reduced") -> QR:
+    """A = Q R; mode "complete": with square Q. No gradient."""
+    if mode not in ("reduced", "complete"):
+        raise RuntimeError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
+    return QR(*decompose.without_gradient("qr", lambda a: tuple(_NUMPY.qr(a, mode)), A))
+
+
+def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+    """The singular value decomposition. No gradient."""
+    return SVD(*decompose.without_gradient("svd", lambda a: tuple(_NUMPY.svd(a, full_matrices)), A))
+
+
+def svdvals(A: Tensor) -> Tensor:
+    """The singular values, descending. No gradient."""
+    return decompose.without_gradient("svdvals", lambda a: _NUMPY.svd(a, compute_uv=False), A)
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigh:
+    """Eigenvalues and eigenvectors of symmetric matrices, of which one triangle is read. No gradient."""
+    return Eigh(*decompose.without_gradient("eigh", lambda a: tuple(_NUMPY.eigh(a, UPLO)), A))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of symmetric matrices, ascending. No gradient."""
+    return decompose.without_gradient("eigvalsh", lambda a: _NUMPY.eigvalsh(a, UPLO), A)
+
+
+def pinv(A: Tensor) -> Tensor:
+    """The pseudoinverse (Moore and Penrose). No gradient."""
+    return decompose.without_gradient("pinv", _NUMPY.pinv, A)
+
+
+def matrix_rank(A: Tensor) -> Tensor:
+    """How many singular values are not 0, but for rounding."""
+    return decompose.without_gradient("matrix_rank", _NUMPY.matrix_rank, A.detach())

@@ -1,5 +1,6 @@
 """The one table of everything differentiable: a row for every operation, layer and model (`tinygrad-tf gradcheck`)."""
 
+from tinygrad_tf.checks import compositions as compositions
 from tinygrad_tf.checks import convolution as convolution
 from tinygrad_tf.checks import transformer as transformer
 from tinygrad_tf.checks.table import CASES, Case

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
-from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.methods._tools import in_place, numpy_names, operand
 from tinygrad_tf.ops import compare, elementwise, softmax
 
 if TYPE_CHECKING:
@@ -175,10 +175,12 @@ class ElementwiseMethods(engine.Tensor):
         """log(e^self + e^other) without overflow."""
         return elementwise.logaddexp(self, other)
 
+    @numpy_names
     def softmax(self, dim: int, dtype: Any = None) -> Tensor:
         """exp(x) / sum exp(x) along dim."""
         return softmax.softmax(self, dim, None if dtype is None else array_dtype(dtype))
 
+    @numpy_names
     def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
         return softmax.log_softmax(self, dim, None if dtype is None else array_dtype(dtype))
 

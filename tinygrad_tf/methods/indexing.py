@@ -9,8 +9,8 @@ import numpy as np
 
 from tinygrad_tf import engine, random
 from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.ops import decompose, inplace, linalg
 from tinygrad_tf.ops import index as by_index
-from tinygrad_tf.ops import inplace, linalg
 
 if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
@@ -185,6 +185,14 @@ class IndexingMethods(engine.Tensor):
 
     def det(self) -> Tensor:
         return linalg.det(self)
+
+    def slogdet(self) -> tuple[Tensor, Tensor]:
+        """The sign of the determinant, and the logarithm of its size, which neither overflows nor underflows."""
+        return decompose.slogdet(self)
+
+    def logdet(self) -> Tensor:
+        """The logarithm of the determinant; NaN where that is negative."""
+        return decompose.logdet(self)
 
     ger = outer
     addmm_, baddbmm_ = in_place(addmm), in_place(baddbmm)

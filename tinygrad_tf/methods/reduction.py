@@ -84,6 +84,7 @@ class ReductionMethods(engine.Tensor):
             dim, unbiased = None, dim
         return reduce.std(self, dim, _correction(unbiased, correction), keepdim)
 
+    @numpy_names
     def norm(self, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
         """(sum |x|^p)^(1/p); its derivative at 0 is taken as 0."""
         return reduce.norm(_cast(self, dtype), p, dim, keepdim)
@@ -101,6 +102,7 @@ class ReductionMethods(engine.Tensor):
     def all(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         return reduce.all_(self, dim, keepdim)
 
+    @numpy_names
     def count_nonzero(self, dim: Dim = None) -> Tensor:
         return reduce.count_nonzero(self, dim)
 
@@ -151,23 +153,29 @@ class ReductionMethods(engine.Tensor):
 
     # --- along an axis --------------------------------------------------------------------------------------------
 
+    @numpy_names
     def cumsum(self, dim: int, *, dtype: Any = None) -> Tensor:
         return scan.cumsum(_cast(self, dtype), dim=axis("cumsum", dim, self.array.ndim))
 
+    @numpy_names
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
         return scan.cumprod(_cast(self, dtype), dim=axis("cumprod", dim, self.array.ndim), backwards=False)
 
+    @numpy_names
     def cummax(self, dim: int) -> ValuesIndices:
         """The largest element so far, and where it is."""
         return PAIRS["cummax"](*order.cumulative(self, dim, True))
 
+    @numpy_names
     def cummin(self, dim: int) -> ValuesIndices:
         return PAIRS["cummin"](*order.cumulative(self, dim, False))
 
+    @numpy_names
     def logcumsumexp(self, dim: int) -> Tensor:
         """log of the sum of exp(x) so far."""
         return scan.logcumsumexp(self, dim=axis("logcumsumexp", dim, self.array.ndim))
 
+    @numpy_names
     def diff(self, n: int = 1, dim: int = -1) -> Tensor:
         """Each entry minus the one before, n times."""
         return scan.diff(self, n, axis("diff", dim, self.array.ndim))
@@ -176,17 +184,21 @@ class ReductionMethods(engine.Tensor):
 
     # --- order ----------------------------------------------------------------------------------------------------
 
+    @numpy_names
     def sort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> ValuesIndices:
         """In order along dim; equal elements always stay in their order."""
         return PAIRS["sort"](*order.sort(self, dim, descending))
 
+    @numpy_names
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         return order.argsort(self, dim, descending)
 
+    @numpy_names
     def topk(self, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
         """The k largest (smallest) along dim, in order, and where they are."""
         return PAIRS["topk"](*order.topk(self, k, dim, largest))
 
+    @numpy_names
     def kthvalue(self, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
         """The k-th smallest along dim, k from 1 on, and where it is."""
         return PAIRS["kthvalue"](*order.kthvalue(self, k, dim, keepdim))
@@ -195,10 +207,12 @@ class ReductionMethods(engine.Tensor):
     def median(self) -> Tensor: ...
     @overload
     def median(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @numpy_names
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The middle element, the lower one of two."""
         return order.median_of_all(self) if dim is None else PAIRS["median"](*order.median(self, dim, keepdim))
 
+    @numpy_names
     def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
         """The value below which a share q of the elements lies."""
         return order.quantile(self, q, dim, keepdim)

@@ -114,10 +114,31 @@ class TypeMethods(engine.Tensor):
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
         return self.to(_device.device("cuda"))
 
+    @property
+    def is_cpu(self) -> bool:
+        return True
+
+    def to_dense(self) -> Tensor:
+        return self  # type: ignore[return-value]
+
+    def to_sparse(self) -> Tensor:
+        """The tensor itself: there are no sparse ones."""
+        return self  # type: ignore[return-value]
+
+    def share_memory_(self) -> Tensor:
+        """The tensor itself: threads share it already."""
+        return self  # type: ignore[return-value]
+
     def pin_memory(self) -> Tensor:
         return self  # type: ignore[return-value]
 
     # --- new tensors of this dtype --------------------------------------------------------------------------------
+
+    def new(self, *data: Any) -> Tensor:
+        """PyTorch's old form: new(2, 3) of that shape, new([1.0, 2.0]) from data."""
+        if len(data) == 1 and isinstance(data[0], (list, tuple, np.ndarray)) and not isinstance(data[0], tuple):
+            return self.new_tensor(data[0])
+        return self.new_zeros(*data)
 
     def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         return self.new_zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from tinygrad_tf._device import checked
+from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
 from tinygrad_tf.engine import clock, make
 from tinygrad_tf.nn.parameter import Buffer, Parameter
@@ -107,8 +108,10 @@ class Module:
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is not trained; `persistent` says whether it belongs to the state_dict."""
-        if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"buffer {name!r} must be a Tensor or None, got {type(tensor).__name__}")
+        allowed = Tensor if persistent else (Tensor, ComplexTensor)
+        if tensor is not None and not isinstance(tensor, allowed):
+            hint = "; a complex one with persistent=False" if isinstance(tensor, ComplexTensor) else ""
+            raise TypeError(f"buffer {name!r} must be a Tensor or None, got {type(tensor).__name__}{hint}")
         self._check_name(name, self._buffer_names)
         object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: persistent})
         object.__setattr__(self, name, tensor)

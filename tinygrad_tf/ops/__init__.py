@@ -5,6 +5,7 @@ from tinygrad_tf.ops import (
     arrange,
     attention,
     compare,
+    decompose,
     einsum,
     elementwise,
     index,

@@ -1,6 +1,6 @@
 """Functions of tensors with PyTorch's names and arguments (`import tinygrad_tf.nn.functional as F`)."""
 
-from tinygrad_tf.functions import cosine_similarity
+from tinygrad_tf.compositions import cosine_similarity
 from tinygrad_tf.nn.functional.activation import (
     celu,
     elu,

@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from tinygrad_tf import ops
+from tinygrad_tf.compositions import cosine_similarity
 from tinygrad_tf.engine import make
-from tinygrad_tf.functions import cosine_similarity
 from tinygrad_tf.nn.functional.activation import log_softmax
 from tinygrad_tf.nn.functional.layers import pairwise_distance
 from tinygrad_tf.ops._precision import raised

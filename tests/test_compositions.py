@@ -1,0 +1,148 @@
+"""Short compositions, complex numbers and linear algebra: what PyTorch gives, and what is said of misuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tests.test_nn import rows
+from tinygrad_tf import nn
+
+A, B, S = rows(3, 4), rows(3, 4, seed=1), rows(3, 3)
+SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan])
+OTHERS = np.array([math.nan, 1.0, -0.0, math.inf, -1.0, 2.0, 3.0])
+POSITIVE_DEFINITE = S @ S.T + np.eye(3)
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "copysign": (lambda t, a, b: t.copysign(a, b), (SPECIAL, OTHERS)),
+    "copysign number": (lambda t, a: t.copysign(a, -0.0), (SPECIAL,)),
+    "hypot": (lambda t, a, b: t.hypot(a, b), (A, B)),
+    "fmax": (lambda t, a, b: t.fmax(a, b), (SPECIAL, OTHERS)),
+    "fmin": (lambda t, a, b: t.fmin(a, b), (SPECIAL, OTHERS)),
+    "degrees": (lambda t, a: t.deg2rad(a) + t.rad2deg(a), (A,)),
+    "sinc": (lambda t, a: t.sinc(a), (SPECIAL[:4],)),
+    "erfc": (lambda t, a: t.erfc(a), (A,)),
+    "xlogy": (lambda t, a, b: t.xlogy(a, b), (np.array([0.0, 0.0, 2.0, 0.0]), np.array([0.0, 2.0, 3.0, math.nan]))),
+    "heaviside": (lambda t, a, b: t.heaviside(a, b), (SPECIAL[:6], OTHERS[1:])),
+    "tests": (lambda t, a: t.stack([t.signbit(a), t.isposinf(a), t.isneginf(a)]), (SPECIAL,)),
+    "var_mean": (lambda t, a: t.cat(t.var_mean(a, axis=1) + t.std_mean(a, dim=1)), (A,)),
+    "var of too few": (lambda t, a: a.var(dim=1, correction=4), (A,)),
+    "axis": (lambda t, a: t.cat([t.softmax(a, axis=0), a.cumsum(axis=1), t.sort(a, axis=0).values], axis=1), (A,)),
+    "atleast": (lambda t, a: t.cat([t.atleast_3d(a), t.atleast_2d(a[0]).unsqueeze(2), t.atleast_3d(a[1:2])]), (A,)),
+    "column_stack": (lambda t, a, b: t.column_stack([a[:, 0], b]), (A, B)),
+    "dstack": (lambda t, a, b: t.dstack((a, b)), (A, B)),
+    "splits": (lambda t, a: t.hsplit(a, 2)[1] * t.vsplit(a, [1])[0].sum(), (A,)),
+    "rot90": (lambda t, a: t.stack([t.rot90(a, k) for k in (-1, 0, 1, 2, 3)]), (S,)),
+    "flip of nothing": (lambda t, a: a.flip(()), (A,)),
+    "unravel_index": (lambda t, a: t.stack(t.unravel_index(t.tensor([0, 7, 11]), (3, 4))) + 0 * a[:2, :3].long(), (A,)),
+    "inner": (lambda t, a, b: t.inner(a, b), (A, B)),
+    "cross": (lambda t, a, b: t.cross(a, b, dim=0), (A, B)),
+    "matrix_power": (lambda t, a: t.matrix_power(a, 5) + t.matrix_power(a, -2) + t.matrix_power(a, 0), (S,)),
+    "multi_dot": (lambda t, a, b: t.linalg.multi_dot([a, b.T, a]), (A, B)),
+    "histogram": (lambda t, a: t.histogram(a, 5, range=(-2.0, 3.0), density=True).hist, (A,)),
+    "histogram edges": (lambda t, a: t.histogram(a, 4)[1], (A,)),
+    "cov": (lambda t, a: t.cov(a) + t.cov(a, correction=0), (A,)),
+    "corrcoef": (lambda t, a: t.corrcoef(a), (A,)),
+    "range": (lambda t, a: t.arange(4.0) + 0 * a[0, 0].to(t.float32), (A,)),
+    "cumulative_trapezoid": (lambda t, a, b: t.cumulative_trapezoid(a, b, dim=0), (A, B)),
+    "meshgrid": (lambda t, a, b: t.stack(t.meshgrid(a[0], b[0], indexing="xy")), (A, B)),
+    "combinations": (lambda t, a: t.combinations(a[0], 3), (A,)),
+    "logcumsumexp": (lambda t, a: t.logcumsumexp(a, 0), (np.array([0.0, 100.0, -300.0, 99.0]),)),
+    "0 to a power": (lambda t, a: 0**a, (np.array([2.0, 0.0, 0.5]),)),
+    "slogdet": (lambda t, a: t.stack(t.linalg.slogdet(a)), (S,)),
+    "logdet": (lambda t, a: t.logdet(a), (POSITIVE_DEFINITE,)),
+    "cholesky": (lambda t, a: t.linalg.cholesky(a), (POSITIVE_DEFINITE,)),
+    "cholesky upper": (lambda t, a: t.linalg.cholesky(a, upper=True), (POSITIVE_DEFINITE,)),
+    "matrix_norm": (lambda t, a: t.linalg.matrix_norm(a), (A,)),
+    "complex product": (
+        lambda t, a, b: t.view_as_real(t.polar(a * a, b) * t.complex(b, a).conj() - t.polar(b * b, a)),
+        (A, B),
+    ),
+    "complex quotient": (lambda t, a, b: (t.complex(a, b) / t.complex(b, a)).abs(), (A, B)),
+    "complex shapes": (
+        lambda t, a: t.view_as_real(t.view_as_complex(a.reshape(3, 2, 2))[1:].unsqueeze(1).transpose(0, 2)).flatten(2),
+        (A,),
+    ),
+    "complex angle": (lambda t, a, b: t.complex(a, b).angle() + t.complex(a, b).real, (A, B)),
+}  # fmt: skip
+NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
+VALUE_ONLY = NO_GRADIENT | {"copysign", "copysign number", "fmax", "fmin", "sinc", "xlogy", "var of too few", "range"}
+
+
+@pytest.fixture(scope="module")
+def torch() -> ModuleType:
+    return pytest.importorskip("torch")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> None:
+    function, arrays = FUNCTIONS[name]
+    found = []
+    for t in (torch, tg):
+        leaves = [t.tensor(a.astype(dtype), requires_grad=name not in NO_GRADIENT) for a in arrays]
+        out = function(t, *leaves)
+        values = [out.detach().numpy()]
+        if name not in VALUE_ONLY:
+            (out * out).sum().backward()
+            values += [leaf.grad.numpy() for leaf in leaves]
+        found.append(values)
+    rtol, atol = (1e-9, 1e-10) if dtype == "float64" else (1e-4, 1e-5)
+    for got, want in zip(found[1], found[0], strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+    if name.startswith(("copysign", "fm")):
+        assert (np.signbit(found[0][0]) == np.signbit(found[1][0]))[found[0][0] == found[0][0]].all()
+
+
+def test_decompositions_make_up_the_matrix() -> None:
+    a = tg.tensor(rows(4, 3))
+    q, r = tg.linalg.qr(a)
+    u, s, vh = tg.linalg.svd(a, full_matrices=False)
+    np.testing.assert_allclose((q @ r).numpy(), a.numpy(), atol=1e-12)
+    np.testing.assert_allclose((u * s @ vh).numpy(), a.numpy(), atol=1e-12)
+    np.testing.assert_allclose(tg.linalg.svdvals(a).numpy(), s.numpy())
+    values, vectors = tg.linalg.eigh(a.T @ a)
+    np.testing.assert_allclose((vectors * values @ vectors.T).numpy(), (a.T @ a).numpy(), atol=1e-11)
+    np.testing.assert_allclose(tg.linalg.eigvalsh(a.T @ a).numpy()[::-1], s.numpy() ** 2)
+    np.testing.assert_allclose((tg.linalg.pinv(a) @ a).numpy(), np.eye(3), atol=1e-12)
+    assert tg.linalg.matrix_rank(a @ a.T).item() == 3
+    with pytest.raises(RuntimeError, match="svd: has no gradient here"):
+        tg.linalg.svd(a.requires_grad_())
+
+
+def test_out_writes_into_a_tensor_that_is_there() -> None:
+    place = tg.zeros(2)
+    memory = place.data_ptr()
+    assert tg.add(tg.ones(2), 1.0, out=place) is place
+    assert place.tolist() == [2.0, 2.0] and place.data_ptr() == memory
+    with pytest.raises(RuntimeError, match=r"exp: out must be a tensor of shape \(2,\), got torch.Size\(\[3\]\)"):
+        tg.exp(tg.zeros(2), out=tg.zeros(3))
+    with pytest.raises(RuntimeError, match="gradients do not pass through out="):
+        tg.exp(tg.zeros(2, requires_grad=True), out=place)
+
+
+def test_complex_numbers_are_pairs() -> None:
+    z = tg.polar(tg.tensor([1.0, 2.0]), tg.tensor([0.0, math.pi / 2]))
+    assert z.dtype == tg.complex64 and z.shape == (2,) and len(z) == 2 and tg.is_complex(z)
+    np.testing.assert_allclose(z.numpy(), [1, 2j], atol=1e-6)
+    assert z.to(tg.complex128).dtype == tg.complex128
+    assert (1j * z)[0].item() == 1j
+    assert repr(tg.complex(tg.ones(1), tg.zeros(1))) == "tensor([1.+0.j], dtype=torch.complex64)"
+    model = nn.Module()
+    model.register_buffer("frequencies", z, persistent=False)
+    assert model.frequencies is z and not model.state_dict()
+    with pytest.raises(TypeError, match="persistent=False"):
+        model.register_buffer("others", z)  # type: ignore[arg-type]
+    for make, words in (
+        (lambda: tg.complex(tg.ones(2), tg.ones(3)), r"one shape and dtype, got .*\(2,\) and .*\(3,\)"),
+        (lambda: tg.view_as_complex(tg.ones(3)), r"2 entries, got shape \(3,\)"),
+        (lambda: tg.view_as_real(tg.ones(3)), "needs a complex tensor, got Tensor"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            make()

@@ -1,0 +1,51 @@
+"""Rows for short compositions, complex numbers and linear algebra; part of the table in table.py."""
+
+from __future__ import annotations
+
+import tinygrad_tf as tg
+from tinygrad_tf import Tensor
+from tinygrad_tf.checks.table import inside, layer, normal, op, positive, spread
+from tinygrad_tf.nn import functional as F
+
+
+def rotated(x: Tensor, angle: Tensor) -> Tensor:
+    """Rotary positions as Llama has them: pairs times e^(i angle)."""
+    turned = tg.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * tg.polar(tg.ones_like(angle), angle)
+    return tg.view_as_real(turned).flatten(-2)
+
+
+def positive_definite(x: Tensor) -> Tensor:
+    return x @ x.mT + tg.eye(x.shape[-1], dtype=x.dtype) * 2.0
+
+
+op("copysign", lambda a: tg.copysign(a, tg.tensor([-1.0, 2.0, -0.0, 0.0])), spread(3, 4))
+op("hypot", tg.hypot, positive(3, 4), positive(4))
+op("fmax fmin", lambda a, b: tg.fmax(a, b) * tg.fmin(a, b + 0.03), spread(5), spread(5))
+op("deg2rad rad2deg", lambda a: tg.deg2rad(a) * tg.rad2deg(a), normal(4))
+op("sinc", tg.sinc, spread(5))
+op("erfc", tg.erfc, normal(4))
+op("xlogy", tg.xlogy, normal(3, 4), positive(4))
+op("rot90", lambda a: tg.rot90(a, 1) * tg.rot90(a, 3), normal(3, 3))
+op("column_stack", lambda a, b: tg.column_stack([a, b]), normal(3), normal(3, 2))
+op("dstack", lambda a, b: tg.dstack([a, b]), normal(2, 3), normal(2, 3))
+op("inner", tg.inner, normal(2, 3), normal(4, 3))
+op("cross", lambda a, b: tg.cross(a, b, dim=-1), normal(2, 3), normal(2, 3))
+op("matrix_power", lambda a: tg.matrix_power(a, 5), inside(3, 3))
+op("cov", lambda a: tg.cov(a), normal(3, 5))
+op("corrcoef", tg.corrcoef, normal(3, 5))
+op("cumulative_trapezoid", lambda a: tg.cumulative_trapezoid(a, dx=0.5), normal(2, 5))
+op("logcumsumexp far apart", lambda a: (a * 40.0).logcumsumexp(1), normal(2, 6))
+op("diagflat", lambda a: tg.diagflat(a, 1), normal(2, 2))
+op("rotary by complex numbers", rotated, normal(2, 3, 4), normal(3, 2))
+op(
+    "complex quotient",
+    lambda a, b, c: abs(tg.complex(a, b) / tg.complex(b, c) - 2.0),
+    normal(3),
+    positive(3),
+    normal(3),
+)
+op("slogdet", lambda a: tg.slogdet(a)[1], normal(2, 3, 3))
+op("logdet", lambda a: tg.logdet(positive_definite(a)), normal(3, 3))
+op("cholesky", lambda a: tg.linalg.cholesky(positive_definite(a)), normal(2, 3, 3))
+op("dropout of channels, evaluating", lambda a: F.dropout2d(a, 0.5, training=False), normal(1, 2, 3, 3))
+layer("nn.BatchNorm2d", lambda: tg.nn.BatchNorm2d(2), normal(3, 2, 2, 2))

@@ -1,0 +1,227 @@
+"""Complex numbers as pairs of real tensors, as much as rotary positions written with `polar` need.
+
+A ComplexTensor is no Tensor: it has a real and an imaginary part, whose operations carry the gradients, and the few
+methods below. Everything else has to be done with the parts (`x.real`, `x.imag`, `view_as_real(x)`).
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.dtypes import DType
+from tinygrad_tf.functions import atan2, stack
+from tinygrad_tf.tensor import Size, Tensor
+
+complex64, complex128 = DType("complex64"), DType("complex128")
+cfloat, cdouble = complex64, complex128
+
+__all__ = ["ComplexTensor", "cdouble", "cfloat", "complex", "complex64", "complex128", "conj", "imag", "is_complex"]
+__all__ += ["polar", "real", "view_as_complex", "view_as_real"]
+
+
+def _both(method: Callable[..., Tensor]) -> Callable[..., ComplexTensor]:
+    """The method of the same name, for both parts."""
+
+    def apply(self: ComplexTensor, *args: Any, **options: Any) -> ComplexTensor:
+        return ComplexTensor(method(self.real, *args, **options), method(self.imag, *args, **options))
+
+    apply.__name__, apply.__doc__ = method.__name__, method.__doc__
+    return apply
+
+
+class ComplexTensor:
+    """real + i imag, two floating point tensors of one shape.
+
+    >>> from tinygrad_tf import tensor
+    >>> z = complex(tensor([0.0, 1.0]), tensor([1.0, 1.0]))
+    >>> view_as_real(z * z)
+    tensor([[-1.,  0.],
+            [ 0.,  2.]])
+    """
+
+    def __init__(self, real: Tensor, imag: Tensor):
+        if real.shape != imag.shape or real.dtype != imag.dtype or not real.is_floating_point():
+            parts = f"{real.dtype} {tuple(real.shape)} and {imag.dtype} {tuple(imag.shape)}"
+            raise RuntimeError(f"complex: both parts must be floating point, of one shape and dtype, got {parts}")
+        self.real, self.imag = real, imag
+
+    @property
+    def dtype(self) -> DType:
+        return complex128 if self.real.dtype.itemsize == 8 else complex64
+
+    @property
+    def shape(self) -> Size:
+        return self.real.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.real.ndim
+
+    @property
+    def device(self) -> Any:
+        return self.real.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.real.requires_grad or self.imag.requires_grad
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.real.size(dim)
+
+    def dim(self) -> int:
+        return self.real.ndim
+
+    def numel(self) -> int:
+        return self.real.numel()
+
+    def __len__(self) -> int:
+        return len(self.real)
+
+    def is_complex(self) -> bool:
+        return True
+
+    def is_floating_point(self) -> bool:
+        return False
+
+    def numpy(self) -> np.ndarray:
+        return self.real.numpy() + 1j * self.imag.numpy()
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def item(self) -> Any:
+        return builtins.complex(self.real.item(), self.imag.item())
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.detach().numpy(), precision=4, separator=", ", prefix="tensor(")
+        return f"tensor({values}, dtype={self.dtype})"
+
+    # --- the same numbers in another shape ------------------------------------------------------------------------
+
+    view = _both(Tensor.reshape)
+    reshape = _both(Tensor.reshape)
+    flatten = _both(Tensor.flatten)
+    unflatten = _both(Tensor.unflatten)
+    unsqueeze = _both(Tensor.unsqueeze)
+    squeeze = _both(Tensor.squeeze)
+    transpose = _both(Tensor.transpose)
+    permute = _both(Tensor.permute)
+    expand = _both(Tensor.expand)
+    repeat = _both(Tensor.repeat)
+    repeat_interleave = _both(Tensor.repeat_interleave)
+    contiguous = _both(Tensor.contiguous)
+    clone = _both(Tensor.clone)
+    detach = _both(Tensor.detach)
+    cpu = _both(Tensor.cpu)
+    sum = _both(Tensor.sum)
+    mean = _both(Tensor.mean)
+    __getitem__ = _both(Tensor.__getitem__)
+    __neg__ = _both(Tensor.__neg__)
+
+    def to(self, *args: Any, **options: Any) -> ComplexTensor:
+        """On another device, which is always the CPU, or as complex64 or complex128."""
+        parts = {complex64: "float32", complex128: "float64"}
+        args = tuple(parts.get(a, a) if isinstance(a, DType) else a for a in args)
+        if isinstance(options.get("dtype"), DType):
+            options["dtype"] = parts.get(options["dtype"], options["dtype"])
+        return ComplexTensor(self.real.to(*args, **options), self.imag.to(*args, **options))
+
+    # --- arithmetic -----------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> ComplexTensor:
+        a, b = _parts(other)
+        return ComplexTensor(*_broadcast(self.real + a, self.imag + b))
+
+    def __sub__(self, other: Any) -> ComplexTensor:
+        a, b = _parts(other)
+        return ComplexTensor(*_broadcast(self.real - a, self.imag - b))
+
+    def __mul__(self, other: Any) -> ComplexTensor:
+        a, b = _parts(other)
+        if isinstance(b, float) and b == 0.0:  # a real factor
+            return ComplexTensor(self.real * a, self.imag * a)
+        return ComplexTensor(self.real * a - self.imag * b, self.real * b + self.imag * a)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __rsub__(self, other: Any) -> ComplexTensor:
+        return -self + other
+
+    def __truediv__(self, other: Any) -> ComplexTensor:
+        a, b = _parts(other)
+        if isinstance(b, float) and b == 0.0:
+            return ComplexTensor(self.real / a, self.imag / a)
+        length = a * a + b * b
+        return ComplexTensor((self.real * a + self.imag * b) / length, (self.imag * a - self.real * b) / length)
+
+    def conj(self) -> ComplexTensor:
+        return ComplexTensor(self.real, -self.imag)
+
+    def abs(self) -> Tensor:
+        """The length; its derivative at 0 is taken as 0."""
+        return stack([self.real, self.imag], -1).norm(dim=-1)
+
+    __abs__ = abs
+
+    def angle(self) -> Tensor:
+        return atan2(self.imag, self.real)
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    """Real and imaginary part of what stands on the other side of an operator; 0.0 for none."""
+    if isinstance(x, (ComplexTensor, builtins.complex)):
+        return x.real, x.imag
+    return x, 0.0
+
+
+def _broadcast(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both parts in one shape: adding a real tensor may have widened the real part alone."""
+    return (a, b) if a.shape == b.shape else (a, b.expand(a.shape))
+
+
+def complex(real: Tensor, imag: Tensor) -> ComplexTensor:
+    """real + i imag."""
+    return ComplexTensor(real, imag)
+
+
+def polar(abs: Tensor, angle: Tensor) -> ComplexTensor:
+    """abs (cos angle + i sin angle)."""
+    return ComplexTensor(abs * angle.cos(), abs * angle.sin())
+
+
+def view_as_complex(input: Tensor) -> ComplexTensor:
+    """The pairs in the last axis, (..., 2), as complex numbers (...)."""
+    if not input.ndim or input.shape[-1] != 2:
+        raise RuntimeError(f"view_as_complex: the last axis must have 2 entries, got shape {tuple(input.shape)}")
+    return ComplexTensor(input[..., 0], input[..., 1])
+
+
+def view_as_real(input: ComplexTensor) -> Tensor:
+    """Complex numbers (...) as pairs (..., 2); a copy."""
+    if not isinstance(input, ComplexTensor):
+        raise RuntimeError(f"view_as_real: needs a complex tensor, got {type(input).__name__}")
+    return stack([input.real, input.imag], -1)
+
+
+def real(input: Tensor | ComplexTensor) -> Tensor:
+    """The real part; of a real tensor, itself."""
+    return input.real if isinstance(input, ComplexTensor) else input
+
+
+def imag(input: ComplexTensor) -> Tensor:
+    if not isinstance(input, ComplexTensor):
+        raise RuntimeError(f"imag: needs a complex tensor, got {type(input).__name__}")
+    return input.imag
+
+
+def conj(input: Tensor | ComplexTensor) -> Any:
+    """real - i imag; of a real tensor, itself."""
+    return input.conj() if isinstance(input, ComplexTensor) else input
+
+
+def is_complex(input: Tensor | ComplexTensor) -> bool:
+    return isinstance(input, ComplexTensor)

@@ -1,0 +1,367 @@
+"""Functions with PyTorch's names that are short compositions of others, and those of several tensors."""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.creation import arange
+from tinygrad_tf.engine import expand, make
+from tinygrad_tf.functions import stack
+from tinygrad_tf.methods._tools import numpy_names, operand
+from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape
+from tinygrad_tf.tensor import Size, Tensor
+
+# --- elementwise ------------------------------------------------------------------------------------------------------
+
+
+def copysign(input: Tensor, other: Any) -> Tensor:
+    """|input| with the sign of other, which may be -0.0."""
+    signs = other.array if isinstance(other, Tensor) else np.asarray(other)
+    turn = make(np.where(np.signbit(signs) != np.signbit(input.array), -1.0, 1.0).astype(_floating(input).array.dtype))
+    return _floating(input) * turn
+
+
+def _floating(x: Tensor) -> Tensor:
+    return x if x.is_floating_point() else elementwise.mul(x, 1.0)
+
+
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """sqrt(input^2 + other^2)."""
+    return (input * input + other * other).sqrt()
+
+
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """The larger one of both; a number, where the other one is NaN."""
+    return elementwise.where(input != input, other, elementwise.where(other != other, input, input.maximum(other)))
+
+
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller one of both; a number, where the other one is NaN."""
+    return -fmax(-input, -other)
+
+
+def deg2rad(input: Tensor) -> Tensor:
+    return input * (math.pi / 180.0)
+
+
+def rad2deg(input: Tensor) -> Tensor:
+    return input * (180.0 / math.pi)
+
+
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    zero = input == 0
+    angle = elementwise.where(zero, 1.0, input) * math.pi
+    return elementwise.where(zero, 1.0, angle.sin() / angle)
+
+
+def erfc(input: Tensor) -> Tensor:
+    """1 - erf(x)."""
+    return 1.0 - input.erf()
+
+
+def xlogy(input: Any, other: Any) -> Tensor:
+    """input log(other), and 0 where input is 0."""
+    x, y = (make(np.asarray(operand(t), np.float32)) if not isinstance(t, Tensor) else t for t in (input, other))
+    zero = (x == 0) & (y == y)
+    return elementwise.where(zero, 0.0, x * elementwise.where(zero, 1.0, y).log())
+
+
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 where input is negative, 1 where it is positive, `values` where it is 0."""
+    return elementwise.where(input == 0, values, (input > 0).to(input.dtype))
+
+
+def signbit(input: Tensor) -> Tensor:
+    """Where the sign is negative, also that of -0.0."""
+    return make(np.signbit(input.array))
+
+
+def isposinf(input: Tensor) -> Tensor:
+    return input == math.inf
+
+
+def isneginf(input: Tensor) -> Tensor:
+    return input == -math.inf
+
+
+def positive(input: Tensor) -> Tensor:
+    return input
+
+
+def is_nonzero(input: Tensor) -> bool:
+    return bool(input)
+
+
+# --- statistics and distances -----------------------------------------------------------------------------------------
+
+
+@numpy_names
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
+    dim = None if isinstance(dim, bool) else dim
+    return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+
+
+@numpy_names
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
+    return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm of the difference."""
+    return reduce.norm(input - other, p)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """The distance of each row of x1 (..., M, D) to each row of x2 (..., N, D)."""
+    return linalg.cdist(x1, x2, p)
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 x2 / (|x1| |x2|) along dim, where no length counts as less than eps."""
+    return linalg.cosine_similarity(x1, x2, dim, eps)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral of y along dim by the trapezoidal rule, at the points x or `dx` apart."""
+    return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
+    n = y.size(dim)
+    heights = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) / 2.0
+    return heights * (dx if x is None else x.diff(dim=dim))
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+def _at_least(n: int, tensors: tuple[Any, ...], widen: Any) -> Any:
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    found = tuple(t if t.ndim >= n else widen(t) for t in given)
+    return found[0] if len(found) == 1 and given is tensors else found
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Numbers as vectors of one element."""
+    return _at_least(1, tensors, lambda t: t.reshape(1))
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Vectors as rows, numbers as (1, 1)."""
+    return _at_least(2, tensors, lambda t: t.reshape(1, -1))
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Vectors as (1, n, 1), matrices as (m, n, 1)."""
+    return _at_least(3, tensors, lambda t: t.unsqueeze(-1) if t.ndim == 2 else t.reshape(1, -1, 1))
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side; vectors count as columns."""
+    return shape.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors], 1)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One behind the other, along the third axis."""
+    return shape.cat(list(atleast_3d(list(tensors))), 2)
+
+
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Apart along the second axis, or the only one."""
+    return input.tensor_split(indices_or_sections, 0 if input.ndim == 1 else 1)
+
+
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """Apart along the first axis."""
+    return input.tensor_split(indices_or_sections, 0)
+
+
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Turned k times by 90 degrees, from the first of both axes towards the second."""
+    a, b = dims
+    if k % 4 == 2:
+        return input.flip((a, b))
+    turned = input.flip((b,)).transpose(a, b) if k % 4 == 1 else input.transpose(a, b).flip((b,))
+    return turned if k % 2 else input.clone()
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with the flattened tensor on its diagonal."""
+    return input.reshape(-1).diag_embed(offset)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The indices along every axis of `shape` that numbers of elements stand for."""
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    return tuple(make(np.asarray(i)) for i in np.unravel_index(indices.array, sizes))
+
+
+# --- products ---------------------------------------------------------------------------------------------------------
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last axes of both; a plain product where one has no axes."""
+    if not input.ndim or not other.ndim:
+        return input * other
+    return linalg.tensordot(input, other, ([input.ndim - 1], [other.ndim - 1]))
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    return input.dot(other)
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product of vectors along `dim`, or along the first axis of 3 entries."""
+    axis = next((i for i, n in enumerate(input.shape) if n == 3), 0) if dim is None else dim
+    if not input.ndim or input.shape[axis] != 3 or other.shape[axis] != 3:
+        shapes = f"{tuple(input.shape)} and {tuple(other.shape)}"
+        raise RuntimeError(f"cross: needs 3 entries along dim {axis}, got {shapes}")
+    (a, b, c), (x, y, z) = input.unbind(axis), other.unbind(axis)
+    return stack([b * z - c * y, c * x - a * z, a * y - b * x], axis)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of all matrices, from left to right."""
+    product = matrices[0]
+    for m in matrices[1:]:
+        product = product @ m
+    return product
+
+
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """The product of n times the same square matrix; negative n: of its inverse."""
+    if n < 0:
+        return matrix_power(input.inverse(), -n)
+    if not n:
+        size = input.shape[-1]
+        return make(np.broadcast_to(np.eye(size, dtype=input.array.dtype), input.array.shape).copy())
+    half = matrix_power(input, n // 2) if n > 1 else None
+    if half is None:
+        return input
+    return half @ half if n % 2 == 0 else half @ half @ input
+
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
+) -> order.Histogram:
+    """How many elements (or what weights) lie between the edges, and these edges; density: as parts of an area of 1."""
+    return order.histogram(input, bins, range, weight, density)
+
+
+def cov(input: Tensor, *, correction: int = 1) -> Tensor:
+    """The covariances of the rows, which are variables; the columns are observations."""
+    rows = input if input.ndim > 1 else input.reshape(1, -1)
+    centred = rows - rows.mean(1, keepdim=True)
+    found = centred @ centred.t() / float(max(rows.size(1) - correction, 0))
+    return found if input.ndim > 1 else found.reshape(())
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of the rows."""
+    if input.ndim < 2:
+        return input.mean() * 0.0 + 1.0
+    found = cov(input)
+    spread = found.diagonal().sqrt()
+    return found / spread.unsqueeze(0) / spread.unsqueeze(1)
+
+
+def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
+    """As arange with `end` included; PyTorch advises against it."""
+    start, end = (0, start) if end is None else (start, end)
+    return arange(float(start), end + step / 2.0, step, **options)
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral of y along dim up to each point, by the trapezoidal rule."""
+    return _trapezoids(y, x, dx, dim).cumsum(dim)
+
+
+# --- several tensors --------------------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Any) -> Size:
+    return Size(
+        shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes))
+    )
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All of them as views of their common shape."""
+    common = shape.broadcast_shapes("broadcast_tensors", *(t.array.shape for t in tensors))
+    return tuple(expand(t, shape=common) for t in tensors)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinates of a grid; 'ij': the first vector varies along the first axis, 'xy': along the second."""
+    vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    turn = indexing == "xy" and len(vectors) > 1
+    if turn:
+        vectors[:2] = vectors[1::-1]
+    n = len(vectors)
+    sizes = tuple(v.array.size for v in vectors)
+    grids = [
+        expand(v.reshape([-1 if i == k else 1 for i in builtins.range(n)]), shape=sizes) for k, v in enumerate(vectors)
+    ]
+    if turn:
+        grids[:2] = grids[1::-1]
+    return tuple(grids)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element of each vector, a row each."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return shape.stack([g.reshape(-1) for g in meshgrid(*tensors)], 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector, a row each."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(choose(builtins.range(input.numel()), r)), np.int64).reshape(-1, r)
+    return input[make(rows)]
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of a large one."""
+    matrices = [t.reshape(1, -1) if t.array.ndim < 2 else t for t in tensors]
+    width = builtins.sum(m.size(1) for m in matrices)
+    rows, column = [], 0
+    for m in matrices:
+        left, right = m.new_zeros(m.size(0), column), m.new_zeros(m.size(0), width - column - m.size(1))
+        rows.append(shape.cat([left, m, right], 1))
+        column += m.size(1)
+    return shape.cat(rows, 0)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
+    return linalg.tensordot(a, b, dims)
+
+
+# Written out, so that type checkers and editors know it; a test holds it to the file.
+# fmt: off
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
+    "cdist", "chain_matmul", "column_stack", "combinations", "copysign", "corrcoef", "cosine_similarity", "cov",
+    "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "dist", "dstack", "erfc", "fmax", "fmin", "heaviside",
+    "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_power", "meshgrid",
+    "positive", "rad2deg", "range", "rot90", "signbit", "sinc", "std_mean", "tensordot", "trapezoid", "unravel_index",
+    "var_mean", "vdot", "vsplit", "xlogy",
+]
+# fmt: on
