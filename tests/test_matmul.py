@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,8 +15,10 @@ from tinygrad_tf.kernels import matmul as kernels
 from tinygrad_tf.kernels._cache import cache_root
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
 from tinygrad_tf.kernels._operands import operand
+from tinygrad_tf.kernels.cast import cast
 
 WIDER = {np.float32: np.float64, np.float64: np.longdouble}
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 many = settings(
     max_examples=30 if _vector.SETTING in os.environ else 150,
@@ -268,13 +271,13 @@ def all_on_tiles(request, monkeypatch):
     _pieces.cut.cache_clear()
 
 
-def in_pieces(a, b, bias=None):
+def in_pieces(a, b, bias=None, whole=False):
     """Whether the tiles took the product, and C."""
     (M, K), N, c = a.shape, b.shape[1], np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
     left, right = operand(a, ()), operand(b, ())
     flat, addend = c.ravel(), np.zeros(0, np.float32) if bias is None else bias
     arguments = (left[0], int(left[1][0]), *left[2:], right[0], int(right[1][0]), *right[2:], flat)
-    return _pieces.multiply_in_pieces(M, N, K, *arguments, bias is not None, addend), c
+    return _pieces.multiply_in_pieces(M, N, K, *arguments, bias is not None, addend, whole), c
 
 
 @many
@@ -355,6 +358,53 @@ def test_numbers_that_do_not_suit_the_tiles(all_on_tiles, monkeypatch, value, si
         got = kernels.matmul(*operands)
         monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
         assert got.tobytes() == kernels.matmul(*operands).tobytes()
+
+
+@tiles_only
+@many
+@given(st.integers(1, 130), st.integers(1, 200), st.integers(1, 130), layout, layout, st.booleans())
+@example(400, 64, 32, "rows", "rows", False)
+@example(400, 64, 100, "rows", "columns", True)
+@example(400, 192, 300, "columns", "rows", True)
+def test_whole_bfloat16_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
+    a, b = (cast(cast(normal(seed, *shape), BFLOAT16), np.float32) for seed, shape in enumerate([(M, K), (K, N)]))
+    a, b, bias = laid_out(a, left), laid_out(b, right), normal(2, N) if has_bias else None
+    taken, c = in_pieces(a, b, bias, whole=True)
+    assert taken
+    check(c, a, b, 0.0 if bias is None else bias, units=K if {left, right} & {"one element", "repeated"} else 4)
+
+
+def test_linear_of_bfloat16_is_that_of_the_same_numbers_in_float32():
+    """Large enough for tiles, where there are any; the sums are float32."""
+    x, weight, bias = (cast(normal(i, *s), BFLOAT16) for i, s in enumerate([(520, 192), (160, 192), (160,)]))
+    wide = [cast(a, np.float32) for a in (x, weight, bias)]
+    y = kernels.linear(x, weight, bias)
+    check(y, wide[0], wide[1].T, wide[2])
+    g = cast(normal(3, 520, 160), BFLOAT16)
+    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
+    wide_g = cast(g, np.float32)
+    check(dx, wide_g, wide[1])
+    check(dweight, wide_g.T, wide[0])
+    check(dbias[None], np.ones((1, 520), np.float32), wide_g)
+
+
+def test_cast_between_float32_and_bfloat16():
+    """Bit for bit what ml_dtypes does, for every bfloat16, for ties, and for any bits; in any order of axes."""
+    every = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
+    assert np.array_equal(cast(every, np.float32).view(np.uint32), np.arange(1 << 16, dtype=np.uint32) << 16)
+    tie = (np.arange(1 << 16, dtype=np.uint32) << 16) + 0x8000
+    bits = np.concatenate([tie - 1, tie, tie + 1, np.random.default_rng(0).integers(0, 1 << 32, 1 << 18, np.uint32)])
+    numbers = bits.view(np.float32)
+    with np.errstate(invalid="ignore"):
+        want = numbers.astype(BFLOAT16)
+    got, nan = cast(numbers, BFLOAT16), np.isnan(numbers)
+    assert np.array_equal(got.view(np.uint16)[~nan], want.view(np.uint16)[~nan])
+    assert np.all(np.isnan(cast(got, np.float32)[nan]))
+    x = normal(0, 20, 30, 40)
+    for view in (x.transpose(2, 0, 1), x[:, ::2], x[::-1], x[:, :, :1], x[:0], np.broadcast_to(x[:1], x.shape)):
+        down = cast(view, BFLOAT16)
+        assert np.array_equal(down, view.astype(BFLOAT16)) and np.array_equal(cast(down, np.float32), down.astype("f4"))
+    assert cast(x, np.float32) is x and cast(x, np.float64).dtype == np.float64
 
 
 @tiles_only

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf import kernels
 from tinygrad_tf.graph import (
     HookHandle,
     Node,
@@ -83,7 +84,8 @@ def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 
 @primitive(x=lambda g: g)
 def cast(x: np.ndarray, *, dtype: Any) -> np.ndarray:
-    return x.astype(dtype)
+    large = x.size >= 1 << 14 and "V" in (x.dtype.kind, np.dtype(dtype).kind)  # V: the bfloat16 of ml_dtypes
+    return kernels.cast.cast(x, dtype) if large else x.astype(dtype)
 
 
 @primitive(x=lambda g: g)

@@ -4,8 +4,9 @@ A tile is a register of 16 rows of 64 bytes; there are eight. One instruction mu
 one of 32 x 16 and adds the product to a tile of 16 x 16 float32: 8,192 multiply-adds in 16 cycles, eight times as many
 as the vector registers do. `_pieces.py` says how float32 comes out of that.
 
+    pieces_in(packed)          bfloat16 that stand for a number: 3 in an array of uint32, 1 in one of int32
     AVAILABLE                  the processor and the system have tiles, and nobody has switched them off
-    split_rows(...)            float32 to three bfloat16, laid out as a tile
+    split_rows(...)            float32 to that many bfloat16, laid out as tiles
     make_tile_product(i, j)    C[16 i, 16 j] = A @ B (+ D), i and j 1 or 2
     open_tiles(), close_tiles()  around them, in the thread that runs them
 
@@ -23,6 +24,7 @@ from typing import Any
 
 import llvmlite.binding
 import numba.extending
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -32,6 +34,7 @@ from tinygrad_tf.kernels._vector import I32, I64, VECTOR_BYTES, Emitter
 TILE = 16  # rows of a tile, and columns of float32
 STEP = 32  # bfloat16 in a row of a tile: the depth of one instruction
 PIECES = 3  # bfloat16 that together hold a float32
+WHOLE = np.dtype(np.int32)  # words of numbers that are bfloat16 as they are; those of pieces are uint32
 PIECE = TILE * TILE  # 4-byte words (pairs of bfloat16) in a tile
 SETTING = "TINYGRAD_TF_MATRIX_TILES"
 # (pieces of A, pieces of B), the largest last; one operand changes from each to the next.
@@ -94,9 +97,19 @@ def close_tiles(typing: Any) -> Any:
     return types.void(), emit
 
 
+def _pieces_in(packed: Any) -> int:
+    return 1 if packed.dtype == types.int32 else PIECES
+
+
+@intrinsic
+def pieces_in(typing: Any, packed: Any) -> Any:
+    """How many bfloat16 stand for a number among `packed` words; known when compiled."""
+    return types.int64(packed), lambda context, builder, signature, args: I64(_pieces_in(packed))
+
+
 @intrinsic
 def split_rows(typing: Any, A: Any, a0: Any, a_row: Any, apart: Any, packed: Any, p0: Any) -> Any:
-    """Three tiles of pieces from 16 rows of 32 elements; returns the bits of the largest magnitude, without the sign.
+    """A tile of each piece from 16 rows of 32 elements; returns the bits of the largest magnitude, without the sign.
 
     Row r, word i of a tile holds the pieces of A[a0 + r * a_row + i] and, above it, of A[a0 + r * a_row + apart + i].
     The pieces are those of `_pieces.in_pieces`.
@@ -107,7 +120,7 @@ def split_rows(typing: Any, A: Any, a0: Any, a_row: Any, apart: Any, packed: Any
 
 def _emit_split_rows(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     A, a0, a_row, apart, packed, p0 = args
-    splitter = _Splitter(context, builder, signature.args[0])
+    splitter = _Splitter(context, builder, signature.args[0], signature.args[4])
     source, target = splitter.e.pointer(signature.args[0], A, a0), splitter.e.pointer(signature.args[4], packed, p0)
     with cgutils.for_range(builder, I64(TILE)) as loop:
         row = builder.gep(source, [builder.mul(loop.index, a_row)])
@@ -118,21 +131,21 @@ def _emit_split_rows(context: Any, builder: Any, signature: Any, args: Any) -> A
 class _Splitter:
     """Emits the splitting of rows of a tile, and remembers the largest magnitude."""
 
-    def __init__(self, context: Any, builder: Any, array_type: Any) -> None:
-        self.e, self.builder = Emitter(context, builder, array_type), builder
+    def __init__(self, context: Any, builder: Any, array_type: Any, packed_type: Any) -> None:
+        self.e, self.builder, self.pieces = Emitter(context, builder, array_type), builder, _pieces_in(packed_type)
         self.words = ir.VectorType(I32, TILE)
         self.found = cgutils.alloca_once_value(builder, self._every(0))
 
     def split_row(self, source: Any, apart: Any, target: Any) -> None:
-        """Sixteen words of each of the three tiles from the elements at `source` and `apart` further on."""
+        """Sixteen words of each of the tiles from the elements at `source` and `apart` further on."""
         builder, words, every = self.builder, self.words, self._every
         pair = [self.e.load(source), self.e.load(builder.gep(source, [apart]))]
         for x in pair:
             doubled = builder.shl(builder.bitcast(x, words), every(1))
             builder.store(self._call("umax", words, doubled, builder.load(self.found)), self.found)
-        for piece in range(PIECES):
+        for piece in range(self.pieces):
             bits = [builder.bitcast(x, words) for x in pair]
-            if piece < PIECES - 1:  # the last has no more than 8 bits as it is
+            if piece < self.pieces - 1:  # the last has no more than 8 bits as it is
                 bits = [builder.and_(builder.add(b, every(0x8000)), every(0xFFFF0000)) for b in bits]
             word = builder.or_(builder.lshr(bits[0], every(16)), bits[1])
             where = builder.bitcast(builder.gep(target, [I64(piece * PIECE)]), words.as_pointer())
@@ -156,7 +169,7 @@ class _Splitter:
 
 def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., Any]:
     """C[16 * rows, 16 * columns] = A @ B (+ D) for operands in pieces, each group of 16 rows of A or columns of B as
-    `steps` times three tiles; the second group lies a_group or b_group words after the first.
+    `steps` times a tile of each piece; the second group lies a_group or b_group words after the first.
 
     The compiled intrinsic takes (steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row, S, s0, s_row,
     p0): the first as the tiles of `_vector.make_tile` do. While the tiles multiply, the vector registers are idle, so
@@ -201,14 +214,16 @@ def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., 
             row_c = e.at(c, builder.mul(c_row, I64(i)))
             for column in [*range(0, TILE * columns, TILE), TILE * columns - 1]:
                 e.prefetch(e.at(row_c, I64(column)))
-        splitter = _Splitter(context, builder, kinds[14])
+        splitter = _Splitter(context, builder, kinds[14], kinds[1])
+        pieces_each = splitter.pieces
+        products = PRODUCTS if pieces_each == PIECES else ((0, 0),)
         source, target = e.pointer(kinds[14], S, s0), e.pointer(kinds[1], A, p0)
         with cgutils.for_range(builder, steps) as loop:
-            done = builder.mul(loop.index, I64(PIECES * PIECE))
+            done = builder.mul(loop.index, I64(pieces_each * PIECE))
             sides = ((address(kinds[1], A, builder.add(a0, done)), a_group, rows, 4),
                      (address(kinds[4], B, builder.add(b0, done)), b_group, columns, 6))  # fmt: skip
             held: list[int | None] = [None, None]
-            for number, pieces in enumerate(PRODUCTS):
+            for number, pieces in enumerate(products):
                 for side, (first, group, count, register) in enumerate(sides):
                     if held[side] == pieces[side]:
                         continue
@@ -219,9 +234,9 @@ def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., 
                 for i in range(rows):
                     for j in range(columns):
                         _call(builder, "tdpbf16ps", I8(i * columns + j), I8(4 + i), I8(6 + j))
-                for r in range(number * ahead // len(PRODUCTS), (number + 1) * ahead // len(PRODUCTS)):
+                for r in range(number * ahead // len(products), (number + 1) * ahead // len(products)):
                     row = builder.add(builder.mul(s_row, I64(r)), builder.mul(loop.index, I64(STEP)))
-                    where = builder.add(builder.mul(loop.index, I64(PIECES * PIECE)), I64(r * TILE))
+                    where = builder.add(builder.mul(loop.index, I64(pieces_each * PIECE)), I64(r * TILE))
                     splitter.split_row(builder.gep(source, [row]), I64(TILE), builder.gep(target, [where]))
         for tile, where in tiles_of(address(kinds[7], C, c0), c_bytes):
             _call(builder, "tilestored64", I8(tile), where, c_bytes)

@@ -29,7 +29,9 @@ Cost, on a processor with AVX-512 and AMX: splitting an element 0.2 ns from cach
          288              161               378                481      no call that counts references between two tiles
          339              260               290                353      each block splits what it needs
          380              260               450                440      so below 2^27 multiply-adds, above it B once
-         410              260               490                450      the next strip is split while this one multiplies
+         410              260               490                450      the next strip is split while tiles multiply
+
+Numbers that are bfloat16 as they are (mixed precision) take one piece and one product; `whole` says so.
 
 Tried without gain: fetching the next columns of B ahead, gaps between groups, 192 or 384 rows in a strip.
 """
@@ -51,16 +53,17 @@ from tinygrad_tf.kernels._matrix_tiles import (
     PRODUCTS,
     STEP,
     TILE,
+    WHOLE,
     close_tiles,
     make_tile_product,
     open_tiles,
+    pieces_in,
     split_rows,
 )
 from tinygrad_tf.kernels._tiles import aligned, transpose_square
 
 LARGEST = int(np.array(2.0**60, np.float32).view(np.int32))  # the bits of positive floats are ordered as they are
 SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
-GROUP_STEP = PIECES * PIECE  # words of one step of depth of 16 rows or columns
 PAIR = 2 * TILE
 DEPTH = 512  # of a stretch, after which C is written, to be read again for the next
 STRIP = 96  # rows of A in the second-level cache: 96 x 512 x 6 bytes
@@ -69,6 +72,8 @@ SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
 WORTHWHILE = 1 << 23  # multiply-adds
 NARROWEST = 2 * PAIR  # rows and columns
 LEAST_USED = 0.85  # of the tiles: whole ones cost as much as full ones
+
+WORDS = np.empty(0, np.uint32), np.empty(0, WHOLE)
 
 square_product = make_tile_product(2, 2)
 square_ahead_2, square_ahead_4, square_ahead_8 = (make_tile_product(2, 2, ahead) for ahead in (2, 4, 8))
@@ -103,8 +108,8 @@ def reference(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.floa
 def split(n, K, A, a0, a_row, a_col, by_depth, packed, p0, size, scratch, s0):
     """n rows of A, K deep, in pieces, with zeros up to whole tiles; returns the largest magnitude as bits.
 
-    Depth k of a group of 16 rows begins at p0 + group * size + k / 32 * GROUP_STEP. A row of a tile is a row of A or,
-    `by_depth`, elements k and k + 16 of all rows (that is how B is read).
+    Depth k of a group of 16 rows begins at p0 + group * size + k / 32 * (words of a step). A row of a tile is a row of
+    A or, `by_depth`, elements k and k + 16 of all rows (that is how B is read).
     """
     largest = 0
     groups, steps = (n + TILE - 1) // TILE, (K + STEP - 1) // STEP
@@ -112,7 +117,10 @@ def split(n, K, A, a0, a_row, a_col, by_depth, packed, p0, size, scratch, s0):
         # In the order of memory: along the rows where these are contiguous, else along the depth.
         group, step = (t % groups, t // groups) if a_row == 1 else (t // steps, t % steps)
         height, depth = min(TILE, n - group * TILE), min(STEP, K - step * STEP)
-        source, target = a0 + group * TILE * a_row + step * STEP * a_col, p0 + group * size + step * GROUP_STEP
+        source, target = (
+            a0 + group * TILE * a_row + step * STEP * a_col,
+            p0 + group * size + step * pieces_in(packed) * PIECE,
+        )
         found = split_step(height, depth, A, source, a_row, a_col, by_depth, packed, target, scratch, s0)
         largest = max(largest, found)
     return largest
@@ -160,7 +168,10 @@ def split_b(index, N, K, B, b0, b_row, b_col, packed, size, each, largest):
     else:
         j = index * each * TILE
         n = min(each * TILE, N - j)
-    source, target = b0 + k * b_row + j * b_col, aligned(packed) + j // TILE * size + k // STEP * GROUP_STEP
+    source, target = (
+        b0 + k * b_row + j * b_col,
+        aligned(packed) + j // TILE * size + k // STEP * pieces_in(packed) * PIECE,
+    )
     found = split(n, depth, B, source, b_col, b_row, True, packed, target, size, scratch, aligned(scratch))
     largest[index] = max(largest[index], found)
 
@@ -176,7 +187,7 @@ def multiply_blocks(
     bottom, right = min(top + rows, M), min(left + columns, N)
     steps = (K + STEP - 1) // STEP
     room_a, room_b = STRIP // TILE * size, 0 if shared else (right - left + TILE - 1) // TILE * size
-    pieces = np.empty(room_b + 2 * room_a + 16, np.uint32)
+    pieces = np.empty(room_b + 2 * room_a + 16, packed.dtype)
     scratch = np.empty(PAIR * PAIR + 16, C.dtype)
     s0, pieces_b = aligned(scratch), aligned(pieces)
     pieces_a, pieces_next = pieces_b + room_b, pieces_b + room_b + room_a
@@ -303,12 +314,12 @@ def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
 
 @kernel
 def multiply(
-    M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, add, bias, rows, columns, blocks, depth, units, each
+    M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, add, bias, words, rows, columns, blocks, depth, units, each
 ):  # fmt: skip
-    """C = A @ B (+ bias); returns the bits of the largest magnitudes of A and B."""
-    size = depth // STEP * GROUP_STEP
+    """C = A @ B (+ bias); returns the bits of the largest magnitudes of A and B. words: an array like those to use."""
+    size = depth // STEP * pieces_in(words) * PIECE
     shared = units > 0
-    packed = np.empty(((N + TILE - 1) // TILE * size if shared else 0) + 16, np.uint32)
+    packed = np.empty(((N + TILE - 1) // TILE * size if shared else 0) + 16, words.dtype)
     largest_a, largest_b = np.zeros(blocks, np.int64), np.zeros(units + blocks, np.int64)
     D, d_row = bias, 0
     for k in range(0, K, depth):
@@ -325,11 +336,14 @@ def multiply(
 
 def multiply_in_pieces(
     M: int, N: int, K: int, A: NDArray[Any], a0: int, a_row: int, a_col: int, B: NDArray[Any], b0: int, b_row: int,
-    b_col: int, C: NDArray[Any], has_bias: bool, bias: NDArray[Any],
+    b_col: int, C: NDArray[Any], has_bias: bool, bias: NDArray[Any], whole: bool,
 ) -> bool:  # fmt: skip
-    """C[M, N] = A[M, K] @ B[K, N] (+ bias); False if the numbers do not suit, and C is then to be computed anew."""
+    """C[M, N] = A[M, K] @ B[K, N] (+ bias); False if the numbers do not suit, and C is then to be computed anew.
+
+    whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product.
+    """
     blocks = cut(M, N, K, b_col == 1)
     if blocks is None:
         return False
-    found = multiply(M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, has_bias, bias, *blocks)
+    found = multiply(M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, has_bias, bias, WORDS[whole], *blocks)
     return all(SMALLEST <= largest <= LARGEST or not largest for largest in found)

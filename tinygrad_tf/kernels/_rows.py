@@ -10,6 +10,7 @@ import numpy as np
 from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._math import from_order, in_order
 from tinygrad_tf.kernels._scalar import widest_vectors
+from tinygrad_tf.kernels.cast import cast
 
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 # Elements of a block, at least, and blocks, at most: a few microseconds of work each, which two to sixteen threads can
@@ -43,13 +44,13 @@ def elsewhere(function: Callable[..., Any], reference: Callable[..., Any], dtype
         raise TypeError(f"{function.__name__} takes arrays of floating-point numbers, got {dtype}")
     half = dtype.itemsize <= 2
     working = np.dtype(np.float32) if half else np.result_type(dtype.newbyteorder("="), np.float32)
-    converted = [a.astype(working) if isinstance(a, np.ndarray) and a.dtype.kind in "fV" else a for a in arguments]
+    converted = [cast(a, working) if isinstance(a, np.ndarray) and a.dtype.kind in "fV" else a for a in arguments]
     results = (function if working in NATIVE else reference)(*converted)
     if not half:
         return results
     if isinstance(results, tuple):
-        return tuple(None if r is None else r.astype(dtype) for r in results)
-    return results.astype(dtype)
+        return tuple(None if r is None else cast(r, dtype) for r in results)
+    return cast(results, dtype)
 
 
 @kernel

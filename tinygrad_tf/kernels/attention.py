@@ -39,6 +39,7 @@ from tinygrad_tf.kernels._attention_scores import BOOL_MASK, FLOAT_MASK, NO_MASK
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._tiles import PANEL
 from tinygrad_tf.kernels._vector import lane_count
+from tinygrad_tf.kernels.cast import cast
 
 FEW = 6  # queries: up to here, one by one is faster than a panel
 SMALLEST_BLOCK = 1 << 20  # multiply-adds: some ten microseconds, against one or two for another thread to come
@@ -58,9 +59,9 @@ def attention(query, key, value, mask, is_causal, scale, window=None, slopes=Non
     if dtype not in NATIVE or key.dtype != dtype or value.dtype != dtype:
         working = _working_dtype(query, key, value)
         result = np.result_type(query, key, value)
-        query, key, value = (x.astype(working, copy=False) for x in (query, key, value))
+        query, key, value = (cast(x, working) for x in (query, key, value))
         out, logsumexp = attention(query, key, value, mask, is_causal, scale, window, slopes)
-        return out.astype(result, copy=False), logsumexp
+        return cast(out, result), logsumexp
     (B, H, Tq, D), (_, Hk, Tk, Dv) = _checked(query.shape, key.shape, value.shape)
     if not D:
         query, key = np.zeros((B, H, Tq, 1), dtype), np.zeros((B, Hk, Tk, 1), dtype)
@@ -113,12 +114,12 @@ def attention_backward(
     if dtype not in NATIVE or any(x.dtype != dtype for x in arrays):
         working = _working_dtype(*arrays)
         wanted = query, key, value, mask
-        g, query, key, value, out = (x.astype(working, copy=False) for x in arrays)
+        g, query, key, value, out = (cast(x, working) for x in arrays)
         logsumexp = logsumexp.astype(working, copy=False)
         results = attention_backward(
             g, query, key, value, mask, out, logsumexp, is_causal, scale, need_mask, window, slopes
         )
-        return tuple(None if r is None else r.astype(x.dtype, copy=False) for r, x in zip(results, wanted, strict=True))
+        return tuple(None if r is None else cast(r, x.dtype) for r, x in zip(results, wanted, strict=True))
     (B, H, Tq, D), (_, Hk, Tk, Dv) = _checked(query.shape, key.shape, value.shape)
     if g.shape != (B, H, Tq, Dv) or out.shape != g.shape or logsumexp.shape != (B, H, Tq):
         raise ValueError(

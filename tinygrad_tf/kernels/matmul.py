@@ -44,12 +44,18 @@ from tinygrad_tf.kernels._pieces import multiply_in_pieces
 from tinygrad_tf.kernels._plan import PANEL_BYTES, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
 from tinygrad_tf.kernels._thin import multiply_thin
+from tinygrad_tf.kernels.cast import cast, is_bfloat16
 from tinygrad_tf.kernels.elementwise import sum_rows
 
 Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
+
+
+def widened(*arrays: Array | None) -> list[Any]:
+    """The arrays, those of bfloat16 as float32."""
+    return [a if a is None or not is_bfloat16(a.dtype) else cast(a, np.float32) for a in arrays]
 
 
 def accepts(a: Array, b: Array) -> bool:
@@ -66,12 +72,13 @@ def reference(a: Array, b: Array) -> Array:
     return np.matmul(a, b)
 
 
-def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False) -> Array:
+def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = False, whole: bool = False) -> Array:
     """The matrix product a @ b of operands that `accepts` takes, with NumPy's broadcasting of leading dimensions.
 
     a (..., M, K) and b (..., K, N), any strides; returns (..., M, N) of the same dtype: a new array, or `out`, which
-    must have that shape and dtype and may overlap the operands. With `accumulate` the product is added to `out`. Raises
-    ValueError where shapes or dtypes do not fit.
+    must have that shape and dtype and may overlap the operands. With `accumulate` the product is added to `out`.
+    `whole` says that all numbers are bfloat16 as they are, which matrix tiles multiply faster. Raises ValueError where
+    shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> matmul(np.ones((2, 3)), np.ones((3, 1)))
@@ -93,7 +100,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     if _is_small(math.prod(stack) if stack else 1, M, N, K) and a.flags.forc and b.flags.forc:
         return np.matmul(a, b)
     c = np.empty((*stack, M, N), a.dtype)
-    _multiply_stacks(a, b, stack, c, PUT)
+    _multiply_stacks(a, b, stack, c, PUT, whole)
     return c
 
 
@@ -110,14 +117,19 @@ def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumul
 
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """x @ weight.T + bias: x (M, K), weight (N, K), bias (N,) or None, of one float type; returns (M, N)."""
+    """x @ weight.T + bias: x (M, K), weight (N, K), bias (N,) or None, of one float type; returns (M, N).
+
+    The result of bfloat16 is float32, for the caller to round.
+    """
+    whole = is_bfloat16(x.dtype) and is_bfloat16(weight.dtype)
+    x, weight, bias = widened(x, weight, bias)
     (M, K), N = x.shape, weight.shape[0]
     if _is_small(1, M, N, K) and x.flags.forc and weight.flags.forc:
         return linear_reference(x, weight, bias)
     y = np.empty((M, N), x.dtype)
     if bias is not None:
         bias = np.require(bias, None, ["C", "A", "W"])
-    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
+    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias, whole)
     return y
 
 
@@ -132,10 +144,15 @@ def linear_reference(x: Array, weight: Array, bias: Array | None = None) -> Arra
 def linear_backward(
     g: Array, x: Array, weight: Array, need_x: bool = True, need_weight: bool = True, need_bias: bool = True
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Gradients of `linear` for x (M, K), weight (N, K) and bias (N,), given g (M, N); None for those not needed."""
+    """Gradients of `linear` for x (M, K), weight (N, K) and bias (N,), given g (M, N); None for those not needed.
+
+    Those of bfloat16 are float32, for the caller to round.
+    """
+    whole = all(is_bfloat16(a.dtype) for a in (g, x, weight))
+    g, x, weight = widened(g, x, weight)
     return (
-        matmul(g, weight) if need_x else None,
-        matmul(g.T, x) if need_weight else None,
+        matmul(g, weight, whole=whole) if need_x else None,
+        matmul(g.T, x, whole=whole) if need_weight else None,
         sum_rows(g) if need_bias else None,
     )
 
@@ -159,16 +176,18 @@ def _is_small(items: int, M: int, N: int, K: int) -> bool:
     return items * M * N * K <= SMALL and M > 1 and N > 1
 
 
-def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int) -> None:
+def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int, whole: bool = False) -> None:
     M, K = a.shape[-2:]
     if stack and b.ndim == 2 and a.flags.c_contiguous:
         M *= math.prod(stack)  # one tall product
         a, stack = a.reshape(M, K), ()
-    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, None)
+    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, None, whole)
 
 
-def _multiply(M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None) -> None:
-    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them."""
+def _multiply(
+    M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None, whole: bool = False
+) -> None:
+    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them; whole: all are bfloat16."""
     if not c.size:
         return
     if not K:
@@ -207,7 +226,8 @@ def _multiply(M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: in
         return
     if _matrix_tiles.AVAILABLE and items == 1 and c.dtype == FLOAT32 and mode != ACCUMULATE:
         a0, b0 = int(a_starts[0]), int(b_starts[0])
-        if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, c.ravel(), mode == ADD_BIAS, addend):
+        C, has_bias = c.ravel(), mode == ADD_BIAS
+        if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, C, has_bias, addend, whole):
             return
     plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1)
     packed = NOTHING[c.dtype]

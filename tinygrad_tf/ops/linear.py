@@ -23,7 +23,7 @@ def linear_reference(x: Any, weight: Any, bias: Any) -> Any:
 
 def _wide(a: np.ndarray) -> np.ndarray:
     """16-bit numbers are multiplied and summed in float32; the walk brings gradients back to their dtype."""
-    return a.astype(np.float32) if category(a.dtype) == 2 and a.dtype.itemsize == 2 else a
+    return a.astype(np.float32) if a.dtype == np.float16 else a
 
 
 def _rows(a: np.ndarray) -> np.ndarray:
@@ -40,11 +40,12 @@ def _linear_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray
 @fused(reference=linear_reference, backward=_linear_backward)
 def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, None]:
     flat = _rows(x)
-    if flat.dtype.kind == "f":
+    if category(flat.dtype) == 2:
         y = kernels.matmul.linear(flat, _wide(weight), None if bias is None else _wide(bias))
     else:
         y = flat @ weight.T if bias is None else flat @ weight.T + bias
-    return y.astype(x.dtype, copy=False).reshape(*x.shape[:-1], weight.shape[0]), None
+    y = y if y.dtype == x.dtype else kernels.cast.cast(y, x.dtype)
+    return y.reshape(*x.shape[:-1], weight.shape[0]), None
 
 
 @lowered
