@@ -113,3 +113,42 @@ def test_queries_and_keys_of_zero_stay_zero() -> None:
     module = load("uniform_attention")
     result = module.train(module.CASES["queries and keys start at zero"], steps=10)
     assert result.first == result.moved == 0.0 and result.evenness == pytest.approx(1) and result.last > 0.01
+
+
+# --- norms and the feed-forward network -------------------------------------------------------------------------------
+
+
+def test_only_real_tokens_of_the_asked_rows_count() -> None:
+    module = load("layer_or_batch_norm")
+    tg.manual_seed(0)
+    model, random = module.NextSymbol("layer"), np.random.default_rng(0)
+    ids = module.walks(np.array([3, 6]), random, width=9)
+    assert ids.shape == (2, 9) and (ids[0, 3:] == module.PAD).all() and (ids[1, :6] < module.PAD).all()
+    alone = [model.loss(ids[i : i + 1, :length]).item() for i, length in enumerate((3, 6))]
+    assert model.loss(ids).item() == pytest.approx((2 * alone[0] + 5 * alone[1]) / 7, rel=1e-5)
+    assert model.loss(ids, rows=1).item() == pytest.approx(alone[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("norm", "moves"), [("layer", False), ("batch", True)])
+def test_padding_moves_batch_norm_alone(norm: str, moves: bool) -> None:
+    module = load("layer_or_batch_norm")
+    tg.manual_seed(0)
+    losses = module.by_padding(module.NextSymbol(norm), range(4, 25, 10))
+    assert (np.ptp(losses) > 1e-3) == moves and (moves or np.ptp(losses) < 1e-5)
+
+
+def test_the_best_sum_says_a_table_that_is_a_sum_and_no_other() -> None:
+    module = load("feed_forward")
+    module.SYMBOLS = 4
+    module.ANSWERS = np.repeat(np.arange(4)[:, None], 4, axis=1)  # the answer is this symbol
+    assert module.best_sum() < 0.01
+    module.ANSWERS = np.add.outer(np.arange(4), np.arange(4)) % 4  # each answer as often in each row and column
+    assert module.best_sum() == pytest.approx(math.log(4), abs=1e-6)
+
+
+def test_the_network_works_at_each_position_alone() -> None:
+    module = load("feed_forward")
+    assert module.change_elsewhere() == 0.0
+    with_, without = (module.Lookup(2, width) for width in (16, 0))
+    assert sum(p.numel() for p in without.in_use()) == 2 * (4 * (32 * 32 + 32) + 2 * 32)
+    assert sum(p.numel() for p in with_.in_use()) == sum(p.numel() for p in with_.blocks.parameters())
