@@ -162,8 +162,8 @@ def _fill(row: Row, case: Case, libraries: Sequence[str], rounds: Sequence[dict[
 def difference(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
     """The largest relative difference of two lists of losses, or of other values; NaN if one is not finite.
 
-    >>> difference([1.0, 2.0], [1.0, 2.002]), difference([[[3, 5]]], [[[3, 5]]])
-    (0.001, 0.0)
+    >>> difference([1.0, 2.0], [1.0, 2.5]), difference([[[3, 5]]], [[[3, 5]]])
+    (0.2, 0.0)
     """
     largest = 0.0
     for own, other in list(zip(ours, theirs, strict=True))[:COMPARED_STEPS]:

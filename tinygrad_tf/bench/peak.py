@@ -36,7 +36,7 @@ MULTIPLY_ADDS_OF_A_TILE = tiles.TILE * tiles.TILE * tiles.STEP
 PIECEWISE = len(tiles.PRODUCTS)  # products of bfloat16 for one of float32
 BLOCKS_PER_THREAD = 8
 COPY_BYTES = 1 << 22  # that one block copies
-RUNS = 12
+RUNS = 40  # short ones: on a busy machine some of them have all cores
 
 
 @intrinsic
@@ -101,7 +101,8 @@ def _run_tiles(index, times, A):
 
 @parallel
 def _run_copy(index, size, A, B):
-    B[index * size : (index + 1) * size] = A[index * size : (index + 1) * size]
+    for i in range(index * size, (index + 1) * size):
+        B[i] = A[i]
 
 
 def register_rate(threads: int, seconds: float = 0.3) -> float:
@@ -147,7 +148,7 @@ def _rate(run: Callable[[int], None], work: int, seconds: float) -> float:
     run(1)
     while True:
         took = _seconds(run, times)
-        if took >= seconds / RUNS / 4 or times >= 1 << 40:
+        if took >= seconds / RUNS / 2 or times >= 1 << 40:
             break
         times *= 2
     times = max(1, round(times * seconds / RUNS / took))

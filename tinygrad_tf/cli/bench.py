@@ -93,7 +93,7 @@ def run(request: Request) -> int:
     finally:
         measurer.close()
     if wrong:
-        print(f"\n{wrong} rows are wrong, see above")
+        print(f"\n{wrong} row{' is' if wrong == 1 else 's are'} wrong, see above")
     return 1 if wrong else 0
 
 
