@@ -54,6 +54,13 @@ def _train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Try the whole path once, at batch 1 and context 10; keep nothing.")
     ] = False,
+    overfit: Annotated[
+        bool,
+        typer.Option(
+            "--overfit-one-batch",
+            help="Only see whether the model can learn one batch by heart, in seconds; keep nothing. Exit code 1: no.",
+        ),
+    ] = False,
     encoding: Annotated[str, option("How the FILEs are encoded.", "NAME", "utf-8")] = "utf-8",
 ) -> Job:
     """Train a GPT on the characters of a text.
@@ -66,7 +73,7 @@ def _train(
         limit = read_number("--minutes", minutes, float, 0.0)
         from tinygrad_tf.cli.train import Request, train
 
-        return train(Request(tuple(files or ()), chosen, out, resume, limit, dry_run, encoding))
+        return train(Request(tuple(files or ()), chosen, out, resume, limit, dry_run, encoding, overfit))
 
     return job
 

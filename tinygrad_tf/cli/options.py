@@ -13,7 +13,7 @@ import typer
 from tinygrad_tf.training.config import TrainConfig, flag, kind, parse_number
 from tinygrad_tf.utils.errors import InputError
 
-METAVARS = {int: "N", float: "X"}
+METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 # What nanoGPT calls them; many come with its command lines in mind.
 OTHER_NAMES = {
@@ -69,15 +69,16 @@ def _parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
         info = typer.Option(f"{name}/--no-{name[2:]}", help=_help(text, state), show_default=False)
         annotation = Annotated[bool | None, info]
     else:
-        default = None if field.default is None else f"{field.default:g}"
-        annotation = Annotated[str | None, option(text, METAVARS[wanted], default)]
+        default = None if field.default is None else str(field.default) if wanted is str else f"{field.default:g}"
+        choices = "|".join(field.metadata["choices"])
+        annotation = Annotated[str | None, option(text, choices or METAVARS[wanted], default)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that were named on the command line, as numbers."""
+    """The settings that were named on the command line, numbers as such."""
     return {
-        name: parse_number(flag(name), value, kind(name)) if isinstance(value, str) else value
+        name: parse_number(flag(name), value, kind(name)) if isinstance(value, str) and kind(name) is not str else value
         for name, value in given.items()
         if value is not None
     }

@@ -65,6 +65,10 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
     tokens = left * c.tokens_per_step
     share = tokens / len(trainer.train_tokens)
     tell(display, "training", f"{left:,} steps of {c.batch} x {c.context} characters: {share:.2g} times the text")
+    if c.micro_batch is not None and c.micro_batch < c.batch:
+        tell(display, "parts", f"{-(-c.batch // c.micro_batch)} of at most {c.micro_batch} windows make up a step")
+    if c.precision != "float32":
+        tell(display, "precision", f"{c.precision} activations; weights, sums and the loss in float32")
     if trainer.step < c.decay <= c.warmup:
         tell(display, "note", f"the learning rate rises for {c.warmup} steps, and the run has only {c.steps}")
     seconds = expected_seconds(trainer, measured)

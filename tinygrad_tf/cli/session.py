@@ -18,7 +18,8 @@ from tinygrad_tf.cli.display import PlainDisplay, duration
 from tinygrad_tf.cli.plan import tell
 from tinygrad_tf.cli.sample import characters, default_prompt
 from tinygrad_tf.training.checkpoint import Run
-from tinygrad_tf.training.trainer import Record, Trainer, TrainingError
+from tinygrad_tf.training.loop import TrainingError
+from tinygrad_tf.training.trainer import Record, Trainer
 from tinygrad_tf.utils.data import CharTokenizer
 
 SECONDS_BETWEEN_SAMPLES = 15.0
@@ -48,7 +49,7 @@ def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inter
     last_sample = time.monotonic()
     for record in run.follow(trainer):
         display.show(record)
-        if record.step == trainer.config.steps:
+        if record.step == trainer.config.steps or record.stopped_early:
             return record
         if interrupts.received:
             return None
@@ -62,7 +63,10 @@ def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record)
     display.message(f"\n{sample_text(trainer, run.tokenizer, 300).strip()}\n")
     tell(display, "done", f"{trainer.step:,} steps in {duration(trainer.seconds)}")
     tell(display, "loss", f"{record.full_validation_loss:.4f} over the whole validation split")
-    if trainer.best_step != trainer.step:
+    if trainer.stopped:
+        why = f"no progress in {trainer.config.patience} evaluations"
+        tell(display, "note", f"stopped early: {why}; these are the weights of step {trainer.best_step:,}")
+    elif trainer.best_step != trainer.step:
         tell(display, "note", f"the validation loss was lowest at step {trainer.best_step:,}; sample that with --best")
     tell(display, "results", f"{run.folder}: model, metrics.jsonl, loss.png")
     tell(display, "more text", f"{_program()} sample {shlex.quote(str(run.folder))}")

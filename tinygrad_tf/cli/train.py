@@ -29,9 +29,12 @@ from tinygrad_tf.cli.session import go, sample_text
 from tinygrad_tf.training.calibrate import calibrate, steps_for
 from tinygrad_tf.training.checkpoint import Run, check_free, new_folder
 from tinygrad_tf.training.config import TrainConfig, flag
+from tinygrad_tf.training.overfit import lowest_loss, overfit_one_batch
 from tinygrad_tf.training.trainer import Trainer, build_model
 from tinygrad_tf.utils.data import CharTokenizer, read_texts, split_tokens, standard_library_text, token_dtype
 from tinygrad_tf.utils.errors import InputError
+
+OVERFIT_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Request:
     minutes: float | None
     dry_run: bool
     encoding: str
+    overfit: bool = False
 
 
 def train(request: Request) -> int:
@@ -61,14 +65,19 @@ def train(request: Request) -> int:
     data = _read(request)
     split_tokens(data.tokens, config.context, config.validation_fraction)  # long enough?
     tell_text(display, data, config)
+    if request.overfit:
+        return _overfit(config, data, display)
     return _try_out(config, data, display) if request.dry_run else _begin(config, data, request, display)
 
 
 def _check(request: Request) -> None:
     """Options that contradict each other."""
-    for one, other in (("minutes", "dry_run"), ("resume", "dry_run"), ("resume", "out")):
-        if getattr(request, one) is not None and getattr(request, other) not in (None, False):
-            raise InputError(f"{flag(one)} and {flag(other)} cannot be combined")
+    pairs = [("minutes", "dry_run"), ("resume", "dry_run"), ("resume", "out")]
+    pairs += [("overfit", "dry_run"), ("overfit", "resume"), ("overfit", "minutes"), ("overfit", "out")]
+    for one, other in pairs:
+        if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
+            names = [flag("overfit_one_batch" if name == "overfit" else name) for name in (one, other)]
+            raise InputError(f"{names[0]} and {names[1]} cannot be combined")
     if request.minutes is not None and "steps" in request.settings:
         raise InputError("--minutes and --steps cannot be combined: --minutes chooses the steps")
     if request.minutes == 0:
@@ -111,6 +120,11 @@ def _resume(run: Run, request: Request, display: PlainDisplay) -> int:
     tell(display, "run folder", f"{run.folder}, at step {trainer.step:,}")
     tell_text(display, data, config)
     tell_model(display, config, trainer.model)
+    if trainer.stopped and trainer.stopping is not None:
+        if "patience" not in request.settings:
+            display.message("this run stopped early, without progress; to train on, give it a --patience again")
+            return 0
+        trainer.stopped, trainer.stopping.waited = False, 0
     if config.steps == trainer.step and request.minutes is None:
         display.message(f"all {trainer.step:,} steps are done; to train on, give more: --steps {2 * trainer.step}")
         return 0
@@ -170,6 +184,24 @@ def _try_out(config: TrainConfig, data: Data, display: PlainDisplay) -> int:
         watch.done("loss curve drawn")
     display.message("everything works; nothing was kept")
     return 0
+
+
+def _overfit(config: TrainConfig, data: Data, display: PlainDisplay) -> int:
+    """Learn the run's first batch by heart, with the run's own model; 0 if that works."""
+    trainer = Trainer(config, data.tokens, len(data.tokenizer))
+    tell_model(display, config, trainer.model)
+    batch = trainer.next_windows()
+    tell(display, "one batch", f"{config.batch} x {config.context} characters, up to {OVERFIT_STEPS} steps")
+    with compiling(display):
+        found = overfit_one_batch(
+            trainer.model,
+            trainer.lowered(lambda: trainer.loss(batch)),
+            steps=OVERFIT_STEPS,
+            learning_rate=config.learning_rate,
+            floor=lowest_loss(*batch),
+        )
+    display.message(str(found))
+    return 0 if found.passed else 1
 
 
 class Stopwatch:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tinygrad_tf import nn
+from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.models.config import call_layer, check_parts
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import KeyValueCache, Remembered
 from tinygrad_tf.nn.position import AttentionPositions, added_positions, attention_positions
 from tinygrad_tf.tensor import Tensor
+from tinygrad_tf.utils.modes import evaluating
 
 
 @dataclass(frozen=True)
@@ -147,12 +149,19 @@ class DecoderLayer(EncoderLayer):
         is_causal: bool = True,
         positions: AttentionPositions | None = None,
         cache: KeyValueCache | None = None,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
+        """weights: a list that the weights of the attention to memory, (B, H, T, S), are added to."""
+
         def attend(x: Tensor) -> Tensor:
             return self.attention(x, mask=mask, is_causal=is_causal, positions=positions, cache=cache)
 
         def look(x: Tensor) -> Tensor:
-            return self.cross_attention(x, memory, mask=memory_mask)
+            if weights is None:
+                return self.cross_attention(x, memory, mask=memory_mask)
+            out, seen = self.cross_attention(x, memory, mask=memory_mask, need_weights=True)
+            weights.append(seen)
+            return out
 
         x = self._residual(x, self.norm1, attend)
         x = self._residual(x, self.norm2, look)
@@ -323,6 +332,20 @@ class Transformer(nn.Module):
         if self.config.scale_embeddings:
             x = x * math.sqrt(self.config.d_model)
         return self.dropout(self.position_embedding(x, start, positions))
+
+    def cross_attention_weights(self, source: Tensor, target: Tensor) -> list[Tensor]:
+        """Where each target position looks in the source: for each layer the weights (B, H, T, S), without a graph.
+
+        Row t belongs to the token that follows target[t]. They are those of evaluation, so that rows sum to 1.
+        """
+        found: list[Tensor] = []
+        with no_grad(), evaluating(self):
+            mask = self.source_mask(source)
+            memory = self.encode(source, mask)
+            x = self._embed(self.target_embedding, target)
+            for layer in self.decoder.layers:
+                x = layer(x, memory, None, mask, True, self.decoder.attention_positions, None, found)
+        return found
 
     def loss(self, source: Tensor, target: Tensor, targets: Tensor, label_smoothing: float = 0.0) -> Tensor:
         """The mean cross-entropy of `targets` (B, T), the tokens that follow those of `target`; padding is left out."""

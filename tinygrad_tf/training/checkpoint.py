@@ -27,7 +27,8 @@ from typing import Any
 
 from tinygrad_tf.training.config import TrainConfig
 from tinygrad_tf.training.files import locked, read_json, write_json
-from tinygrad_tf.training.trainer import Arrays, Record, Trainer, TrainerState
+from tinygrad_tf.training.loop import Arrays, TrainerState
+from tinygrad_tf.training.trainer import Record, Trainer
 from tinygrad_tf.utils.data import CharTokenizer, load_tokens, save_tokens
 from tinygrad_tf.utils.data.tokens import Tokens
 from tinygrad_tf.utils.errors import InputError
@@ -118,6 +119,8 @@ class Run:
             trainer.load_state(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"{folder}: does not fit the run's configuration: {error}") from None
+        if trainer.stopping is not None and trainer.best_step:
+            trainer.stopping.weights = self.weights("best")[1]
 
     def weights(self, which: str = "latest") -> tuple[int, Arrays]:
         """Step and weights by name, of the "latest" checkpoint or of the "best" by validation loss."""

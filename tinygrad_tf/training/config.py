@@ -9,14 +9,27 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
+from tinygrad_tf.training.groups import parse_decays
+from tinygrad_tf.training.schedules import SCHEDULES
 from tinygrad_tf.utils.errors import InputError
 
 MOST = 2**63 - 1  # of a whole number
+PRECISIONS = ("float32", "bfloat16", "float16")
+NEWER = {"micro_batch", "schedule", "decay_of", "label_smoothing", "precision", "recompute", "patience", "min_delta"}
 
 
-def _option(default: Any, text: str, *, least: float = -math.inf, most: float = math.inf, fixed: bool = False) -> Any:
-    """A field with its help, its bounds, and whether it is fixed once a run has begun."""
-    return dataclasses.field(default=default, metadata={"help": text, "least": least, "most": most, "fixed": fixed})
+def _option(
+    default: Any,
+    text: str,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    fixed: bool = False,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field with its help, its bounds or choices, and whether it is fixed once a run has begun."""
+    metadata = {"help": text, "least": least, "most": most, "fixed": fixed, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -40,18 +53,31 @@ class TrainConfig:
     # The steps
     batch: int = _option(12, "windows of text in one step", least=1)
     steps: int = _option(2000, "optimiser steps", least=1)
+    micro_batch: int | None = _option(
+        None, "windows that are in memory at once; gradients add up to those of the batch [default: --batch]", least=1
+    )
     learning_rate: float = _option(1e-3, "learning rate after the warmup", least=0.0)
+    schedule: str = _option("cosine", "how the learning rate goes on after the warmup", choices=SCHEDULES)
     min_learning_rate: float | None = _option(
-        None, "learning rate at the end of the cosine [default: a tenth of --learning-rate]", least=0.0
+        None, "learning rate at the end of the schedule [default: a tenth of --learning-rate]", least=0.0
     )
     warmup_steps: int | None = _option(
         None, "steps in which the rate rises [default: 100, at most a tenth of --steps]", least=0
     )
-    decay_steps: int | None = _option(None, "step at which the cosine ends [default: --steps]", least=1)
+    decay_steps: int | None = _option(None, "step at which cosine or line end [default: --steps]", least=1)
     weight_decay: float = _option(0.1, "AdamW's decay of matrices; vectors do not decay", least=0.0)
+    decay_of: str | None = _option(None, "another decay for parts by name: token_embedding=0,attention=0.2")
+    label_smoothing: float = _option(0.0, "share of each target that is spread over all characters", least=0.0)
     beta1: float = _option(0.9, "AdamW's memory of the gradient", least=0.0, most=1.0)
     beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, most=1.0)
     gradient_clip: float = _option(1.0, "largest norm of the gradient; 0: no clipping", least=0.0)
+
+    precision: str = _option("float32", "of activations; 16 bits take half the memory, not time", choices=PRECISIONS)
+    recompute: bool = _option(False, "compute blocks again in the backward pass: less memory, more time")
+    patience: int | None = _option(
+        None, "stop after so many evaluations without progress, at the best weights [default: never]", least=1
+    )
+    min_delta: float = _option(0.0, "how much lower a validation loss must be to count as progress", least=0.0)
 
     # The data
     eval_interval: int = _option(250, "steps between evaluations; each one saves a checkpoint", least=1)
@@ -65,9 +91,13 @@ class TrainConfig:
             object.__setattr__(self, field.name, value)
         if self.channels % self.heads:
             raise InputError(f"--channels {self.channels} cannot be divided among --heads {self.heads}")
-        for name in ("dropout", "beta1", "beta2"):
-            if getattr(self, name) == 1.0:
-                raise InputError(f"{flag(name)} must be below 1, got 1")
+        for name in ("dropout", "beta1", "beta2", "label_smoothing"):
+            if getattr(self, name) >= 1.0:
+                raise InputError(f"{flag(name)} must be below 1, got {getattr(self, name):g}")
+        if self.decay_of is not None:
+            parse_decays(self.decay_of)
+        if self.min_delta and self.patience is None:
+            raise InputError("--min-delta is about --patience: give that, too")
         if not 0.0 < self.validation_fraction < 1.0:
             raise InputError(f"--validation-fraction must lie between 0 and 1, got {self.validation_fraction:g}")
         if self.floor > self.learning_rate:
@@ -78,7 +108,7 @@ class TrainConfig:
 
     @property
     def floor(self) -> float:
-        """The learning rate at the end of the cosine."""
+        """The learning rate at the end of the schedule."""
         return self.learning_rate / 10 if self.min_learning_rate is None else self.min_learning_rate
 
     @property
@@ -100,11 +130,14 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, values: Any, name: str = "config") -> TrainConfig:
-        """The inverse of `as_dict`; unknown or missing names are an InputError that names their place, `name`."""
+        """The inverse of `as_dict`; unknown or missing names are an InputError that names their place, `name`.
+
+        What older versions did not know may be missing: they did what the default says.
+        """
         known = {field.name for field in dataclasses.fields(cls)}
         if not isinstance(values, dict):
             raise InputError(f"{name}: not a configuration")
-        for problem, names in (("unknown", set(values) - known), ("missing", known - set(values))):
+        for problem, names in (("unknown", set(values) - known), ("missing", known - set(values) - NEWER)):
             if names:
                 raise InputError(f"{name}: {problem} setting {', '.join(sorted(names))}")
         try:
@@ -119,7 +152,7 @@ def flag(name: str) -> str:
 
 
 def kind(name: str) -> type:
-    """bool, int or float: the type of a setting, without its None."""
+    """bool, int, float or str: the type of a setting, without its None."""
     hint = typing.get_type_hints(TrainConfig)[name]
     if isinstance(hint, types.UnionType):
         hint = next(part for part in typing.get_args(hint) if part is not types.NoneType)
@@ -155,8 +188,13 @@ def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
     if wanted is float and type(value) is int:
         value = float(value)
     if type(value) is not wanted:
-        words = {int: "a whole number", float: "a number", bool: "true or false"}
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
         raise InputError(f"{name} must be {words[wanted]}, got {value!r}")
+    if wanted is str:
+        choices = field.metadata["choices"]
+        if choices and value not in choices:
+            raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        return value
     least, most = field.metadata["least"], min(field.metadata["most"], math.inf if wanted is float else MOST)
     if not least <= value <= most or value == math.inf:
         bounds = f"at least {least:g}" if value < least else "finite" if math.isinf(most) else f"at most {most:g}"

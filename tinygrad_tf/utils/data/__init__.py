@@ -9,6 +9,7 @@ from tinygrad_tf.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from tinygrad_tf.utils.data.pairs import PairBatch, PairTokenizer, batches_by_length, pad_rows, pair_batch
 from tinygrad_tf.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -35,6 +36,8 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "IterableDataset",
+    "PairBatch",
+    "PairTokenizer",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -44,9 +47,12 @@ __all__ = [
     "Text",
     "WeightedRandomSampler",
     "WorkerInfo",
+    "batches_by_length",
     "default_collate",
     "get_worker_info",
     "load_tokens",
+    "pad_rows",
+    "pair_batch",
     "random_split",
     "random_windows",
     "read_text",
