@@ -232,6 +232,32 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
         ("sample run --top-k 0", "--top-k must be at least 1, got 0"),
         ("sample run --length 0", "--length must be at least 1, got 0"),
         ("sample run --seed x", "--seed must be a whole number, got 'x'"),
+        ("sample run --top-p 1.5", "--top-p must be a number from 0 to 1, got 1.5"),
+        ("sample run --top-p -1", "--top-p must be at least 0, got -1"),
+        ("sample run --min-p 2", "--min-p must be a number from 0 to 1, got 2.0"),
+        ("sample run --repetition-penalty 0", "--repetition-penalty must be a number above 0"),
+        ("sample run --no-repeat 0", "--no-repeat must be at least 1, got 0"),
+        ("sample run --beams 0", "--beams must be at least 1, got 0"),
+        ("sample run --beams 2.5", "--beams must be a whole number, got '2.5'"),
+        (
+            "sample run --beams 2 --top-k 3",
+            "--beams 2 looks for the likeliest text and draws nothing: leave out --top-k",
+        ),
+        ("sample run --beams 2 --temperature 0.5", "leave out --temperature"),
+        ("sample run --length-penalty 1", "--length-penalty 1.0 compares beams: give --beams above 1, too"),
+        ("sample run --stop=", "--stop must be a text of at least one character"),
+        ("sample run --stop at --beams 2", "--stop 'at': with --beams it must be a single character"),
+        ("train text.txt --schedule sine", "--schedule must be one of cosine, noam, linear, constant; got 'sine'"),
+        ("train text.txt --precision half", "--precision must be one of float32, bfloat16, float16; got 'half'"),
+        ("train text.txt --micro-batch 0", "--micro-batch must be at least 1, got 0"),
+        ("train text.txt --label-smoothing 1", "--label-smoothing must be below 1, got 1"),
+        ("train text.txt --patience 0", "--patience must be at least 1, got 0"),
+        ("train text.txt --min-delta 0.1", "--min-delta is about --patience"),
+        ("train text.txt --decay-of norm", "--decay-of must be parts and their decay"),
+        ("train text.txt --context 8 --decay-of nrom=0", "no parameter has a part named 'nrom'; there are"),
+        ("train text.txt --overfit-one-batch --dry-run", "--overfit-one-batch and --dry-run cannot be combined"),
+        ("train text.txt --overfit-one-batch --out x", "--overfit-one-batch and --out cannot be combined"),
+        ("train --overfit-one-batch --resume run", "--overfit-one-batch and --resume cannot be combined"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(text, capsys, words, message):
@@ -265,6 +291,64 @@ def test_sample(run, capsys):
     greedy = {sampled(capsys, "--length", "30", "--temperature", "0", "--seed", str(i)).out for i in range(3)}
     assert len(greedy) == 1 == len({sampled(capsys, "--length", "30", "--top-k", "1").out, *greedy})
     assert len(sampled(capsys, "--best", "--length", "9").out) > 5
+
+
+def test_sample_by_other_rules(run, capsys):
+    def text(*words):
+        return sampled(capsys, "--prompt", "the c", "--length", "40", "--seed", "1", *words).out.strip("\n")
+
+    plain = text()
+    greedy = text("--temperature", "0")
+    assert text("--top-p", "0") == greedy == text("--min-p", "1") == text("--beams", "1", "--top-k", "1")
+    assert text("--top-p", "1") == plain == text("--min-p", "0") == text("--repetition-penalty", "1")
+    assert text("--repetition-penalty", "9", "--temperature", "0") != greedy
+    twice = text("--no-repeat", "2")
+    assert len({twice[i : i + 2] for i in range(len(twice) - 1)}) == len(twice) - 1
+    likeliest = text("--beams", "3")
+    assert likeliest.startswith("the c") and likeliest == text("--beams", "3", "--seed", "2")
+    assert sampled(capsys, "--top-k", "99", "--length", "3").out  # more than there are characters
+
+
+def test_sample_stops_behind_a_text(run, capsys):
+    whole = sampled(capsys, "--length", "200", "--seed", "1").out
+    piece = whole[9:11]
+    first = whole.index(piece, 1) + 2
+    assert sampled(capsys, "--length", "200", "--seed", "1", "--stop", piece).out.rstrip("\n") == whole[:first].rstrip(
+        "\n"
+    )
+    one = sampled(capsys, "--length", "200", "--seed", "1", "--stop", piece, "--stop", "\\n").out
+    assert one.count("\n") <= 1 and whole.startswith(one.rstrip("\n"))
+    assert "--stop: 'Z' (U+005A" in refused(capsys, "sample", "run", "--stop", "Z")
+    out = sampled(capsys, "--prompt", "the c", "--length", "50", "--beams", "2", "--stop", " ").out.rstrip("\n")
+    assert " " not in out[5:-1]
+
+
+# --- what train can do besides ----------------------------------------------------------------------------------------
+
+
+def test_train_learns_one_batch_by_heart_or_says_why_not(text, capsys):
+    words = ["train", text, *SIZE, "--overfit-one-batch"]
+    assert main([*words, "--channels", "32", "--learning-rate", "0.01"]) == 0
+    out = capsys.readouterr().out
+    assert "one batch  2 x 8 characters" in out and "learned by heart: loss" in out
+    assert main([*words, "--learning-rate", "1e-7"]) == 1
+    assert "it hardly moves: try a higher learning rate than 1e-07" in capsys.readouterr().out
+    assert not Path("runs").exists()
+
+
+def test_train_in_parts_in_16_bits_and_with_patience(text, capsys):
+    options = ["--micro-batch", "1", "--precision", "bfloat16", "--schedule", "noam", "--label-smoothing", "0.1"]
+    options += ["--decay-of", "embedding=0", "--recompute", "--patience", "1", "--min-delta", "10"]
+    assert train(text, "--out", "run", "--steps", "9", "--eval-interval", "2", *options) == 0
+    out = capsys.readouterr().out
+    assert "parts      2 of at most 1 windows" in out and "precision  bfloat16 activations" in out
+    assert "stopped early: no progress in 1 evaluations; these are the weights of step" in out
+    assert [r["step"] for r in records("run")] == [1, 2, 3, 4] and records("run")[-1]["stopped_early"]
+    assert main(["train", "--resume", "run"]) == 0
+    assert "this run stopped early" in capsys.readouterr().out and len(records("run")) == 4
+    assert main(["train", "--resume", "run", "--patience", "3", "--min-delta", "0", "--precision", "float32"]) == 0
+    out = capsys.readouterr().out
+    assert "precision bfloat16 -> float32" in out and records("run")[-1]["step"] > 4
 
 
 def test_sample_refuses_unknown_characters(run, capsys):

@@ -87,21 +87,46 @@ def _sample(
         str | None, option("How daring: 0 always takes the likeliest character.", "X", "0.8")
     ] = None,
     top_k: Annotated[str | None, option("Draw among the N likeliest only.", "N", "all")] = None,
+    top_p: Annotated[
+        str | None, option("Draw among the likeliest that together have this probability.", "X", "all")
+    ] = None,
+    min_p: Annotated[
+        str | None, option("Leave out what is less than X times as likely as the likeliest.", "X", "nothing")
+    ] = None,
+    repetition_penalty: Annotated[
+        str | None, option("Above 1: what occurred in the text becomes less likely.", "X", "1")
+    ] = None,
+    no_repeat: Annotated[str | None, option("No piece of N characters twice.", "N", "repeats are allowed")] = None,
+    beams: Annotated[
+        str | None, option("Look for the likeliest text with N beams, instead of drawing one.", "N", "draw")
+    ] = None,
+    length_penalty: Annotated[str | None, option("Above 0: beams may be longer.", "X", "0")] = None,
+    stop: Annotated[
+        list[str] | None, option("End behind this text (\\n is a line break); may be given again.", "TEXT", "never")
+    ] = None,
     seed: Annotated[str | None, option("The same seed gives the same text.", "N", "another each time")] = None,
     best: Annotated[
         bool, typer.Option("--best", help="Use the weights of the best validation loss, not the latest.")
     ] = False,
 ) -> Job:
-    """Write text with a trained model, character by character."""
+    """Write text with a trained model, character by character; with --beams at the end."""
 
     def job() -> int:
-        wanted = read_number("--length", length, int, 1, 500)
-        daring = read_number("--temperature", temperature, float, 0.0, 0.8)
-        most = read_number("--top-k", top_k, int, 1)
+        rules = {
+            "max_new_tokens": read_number("--length", length, int, 1, 500),
+            "temperature": read_number("--temperature", temperature, float, 0.0),
+            "top_k": read_number("--top-k", top_k, int, 1),
+            "top_p": read_number("--top-p", top_p, float, 0.0),
+            "min_p": read_number("--min-p", min_p, float, 0.0),
+            "repetition_penalty": read_number("--repetition-penalty", repetition_penalty, float, 0.0),
+            "no_repeat_ngram": read_number("--no-repeat", no_repeat, int, 1),
+            "num_beams": read_number("--beams", beams, int, 1),
+            "length_penalty": read_number("--length-penalty", length_penalty, float, 0.0),
+        }
         number = read_number("--seed", seed, int, 0)
-        from tinygrad_tf.cli.sample import sample
+        from tinygrad_tf.cli.sample import Request, sample
 
-        return sample(run, prompt, wanted, daring, most, number, "best" if best else "latest")
+        return sample(Request(run, prompt, rules, tuple(stop or ()), number, "best" if best else "latest"))
 
     return job
 

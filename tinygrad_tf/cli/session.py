@@ -16,7 +16,8 @@ import numpy as np
 
 from tinygrad_tf.cli.display import PlainDisplay, duration
 from tinygrad_tf.cli.plan import tell
-from tinygrad_tf.cli.sample import characters, default_prompt
+from tinygrad_tf.cli.sample import DARING, characters, default_prompt
+from tinygrad_tf.generation import GenerationConfig
 from tinygrad_tf.training.checkpoint import Run
 from tinygrad_tf.training.loop import TrainingError
 from tinygrad_tf.training.trainer import Record, Trainer
@@ -101,7 +102,8 @@ def sample_text(trainer: Trainer, tokenizer: CharTokenizer, length: int) -> str:
     """A piece of text; its random numbers are its own, so that training is the same with and without it."""
     generator = np.random.default_rng(trainer.step)
     prompt = tokenizer.encode(default_prompt(tokenizer))
-    return "".join(characters(trainer.model, tokenizer, prompt, length, 0.8, None, generator))
+    config = GenerationConfig(max_new_tokens=length, temperature=DARING)
+    return "".join(characters(trainer.model, tokenizer, prompt, config, generator))
 
 
 def _picture(run: Run, display: PlainDisplay) -> None:

@@ -66,7 +66,9 @@ class TrainConfig:
     )
     decay_steps: int | None = _option(None, "step at which cosine or line end [default: --steps]", least=1)
     weight_decay: float = _option(0.1, "AdamW's decay of matrices; vectors do not decay", least=0.0)
-    decay_of: str | None = _option(None, "another decay for parts by name: token_embedding=0,attention=0.2")
+    decay_of: str | None = _option(
+        None, "another decay for parts by name, as token_embedding=0,attention=0.2 [default: none]"
+    )
     label_smoothing: float = _option(0.0, "share of each target that is spread over all characters", least=0.0)
     beta1: float = _option(0.9, "AdamW's memory of the gradient", least=0.0, most=1.0)
     beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, most=1.0)
