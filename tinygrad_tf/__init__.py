@@ -18,47 +18,54 @@ import sys as _sys
 from functools import partial as _partial
 from typing import Any as _Any
 
-from tinygrad_tf import amp, autograd, linalg, nn, optim, utils
-from tinygrad_tf._device import device
-from tinygrad_tf._version import __version__
-from tinygrad_tf.autograd import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinygrad_tf import dtypes as _dtypes
+from tinygrad_tf import amp as amp, autograd as autograd, linalg as linalg, nn as nn, optim as optim, utils as utils
+from tinygrad_tf._device import device as device
+from tinygrad_tf._version import __version__ as __version__
+from tinygrad_tf.autograd import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
 from tinygrad_tf.complex_numbers import *
 from tinygrad_tf.compositions import *
 from tinygrad_tf.creation import *
 from tinygrad_tf.creation import tensor as tensor  # the function, not the module of that name
-from tinygrad_tf.dtypes import DType as dtype
 from tinygrad_tf.dtypes import (
-    bfloat16,
-    finfo,
-    float16,
-    float32,
-    float64,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    bfloat16 as bfloat16,
+    finfo as finfo,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    iinfo as iinfo,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
 )
-from tinygrad_tf.dtypes import bool_ as bool
-from tinygrad_tf.engine import use_reference
+from tinygrad_tf.engine import use_reference as use_reference
 from tinygrad_tf.functions import *
-from tinygrad_tf.printing import set_printoptions
+from tinygrad_tf.printing import set_printoptions as set_printoptions
 from tinygrad_tf.random import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
+    Generator as Generator,
+    default_generator as default_generator,
+    get_rng_state as get_rng_state,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+    set_rng_state as set_rng_state,
 )
-from tinygrad_tf.serialization import load, save
-from tinygrad_tf.tensor import Size, Tensor
+from tinygrad_tf.serialization import load as load, save as save
+from tinygrad_tf.tensor import Size as Size, Tensor as Tensor
 
+dtype = _dtypes.DType
+bool = _dtypes.bool_
 half, float, double, short, int, long = float16, float32, float64, int16, int32, int64
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -218,6 +218,10 @@ def imag(input: ComplexTensor) -> Tensor:
     return input.imag
 
 
+@overload
+def conj(input: Tensor) -> Tensor: ...
+@overload
+def conj(input: ComplexTensor) -> ComplexTensor: ...
 def conj(input: Tensor | ComplexTensor) -> Any:
     """real - i imag; of a real tensor, itself."""
     return input.conj() if isinstance(input, ComplexTensor) else input

@@ -6,7 +6,7 @@ import builtins
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -152,16 +152,28 @@ def _at_least(n: int, tensors: tuple[Any, ...], widen: Any) -> Any:
     return found[0] if len(found) == 1 and given is tensors else found
 
 
+@overload
+def atleast_1d(tensors: Tensor, /) -> Tensor: ...
+@overload
+def atleast_1d(*tensors: Any) -> tuple[Tensor, ...]: ...
 def atleast_1d(*tensors: Any) -> Any:
     """Numbers as vectors of one element."""
     return _at_least(1, tensors, lambda t: t.reshape(1))
 
 
+@overload
+def atleast_2d(tensors: Tensor, /) -> Tensor: ...
+@overload
+def atleast_2d(*tensors: Any) -> tuple[Tensor, ...]: ...
 def atleast_2d(*tensors: Any) -> Any:
     """Vectors as rows, numbers as (1, 1)."""
     return _at_least(2, tensors, lambda t: t.reshape(1, -1))
 
 
+@overload
+def atleast_3d(tensors: Tensor, /) -> Tensor: ...
+@overload
+def atleast_3d(*tensors: Any) -> tuple[Tensor, ...]: ...
 def atleast_3d(*tensors: Any) -> Any:
     """Vectors as (1, n, 1), matrices as (m, n, 1)."""
     return _at_least(3, tensors, lambda t: t.unsqueeze(-1) if t.ndim == 2 else t.reshape(1, -1, 1))
@@ -255,11 +267,23 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
+class _Histogram(NamedTuple):
+    """What histogram returns: the counts, and the edges between which they were counted."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
 def histogram(
-    input: Tensor, bins: Any, *, range: tuple[float, float] | None = None, weight: Any = None, density: bool = False
-) -> order.Histogram:
+    input: Tensor,
+    bins: Any = 100,
+    *,
+    range: tuple[float, float] | None = None,
+    weight: Any = None,
+    density: bool = False,
+) -> _Histogram:
     """How many elements (or what weights) lie between the edges, and these edges; density: as parts of an area of 1."""
-    return order.histogram(input, bins, range, weight, density)
+    return _Histogram(*order.histogram(input, bins, range, weight, density))
 
 
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:

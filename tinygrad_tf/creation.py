@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return _finish(np.frombuffer(buffer, array_dtype(dtype), count, offset), requires_grad)
 
 
-def _constructor(name: str, dtype: str) -> Any:
+def _constructor(name: str, dtype: str) -> Callable[..., Tensor]:
     """PyTorch's old makers: LongTensor([1, 2]) from data, LongTensor(2, 3) for a shape."""
 
     def make_tensor(*data: Any) -> Tensor:

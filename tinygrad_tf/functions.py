@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
 from tinygrad_tf.methods._tools import numpy_names, operand
 from tinygrad_tf.ops import _types, compare, elementwise, order, shape
-from tinygrad_tf.ops.einsum import einsum as einsum
+from tinygrad_tf.ops import einsum as by_letters
 from tinygrad_tf.tensor import Tensor
 
 P = ParamSpec("P")
@@ -279,6 +279,10 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return operand(other) - (input if alpha == 1 else input * alpha)
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Any, other: Any) -> Tensor: ...
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """`input` where the condition is True, else `other`; the condition alone: where it is True, a tensor an axis."""
     if input is None and other is None:
@@ -330,6 +334,11 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 row_stack = vstack
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products named by letters: einsum("bthd,bshd->bhts", query, key)."""
+    return by_letters.einsum(equation, *operands)
 
 
 def flip(input: Tensor, dims: Any) -> Tensor:

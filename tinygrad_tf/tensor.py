@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -102,6 +102,10 @@ class Tensor(
     def ndim(self) -> int:
         return self.array.ndim
 
+    @overload
+    def size(self, dim: None = None) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.array.shape[axis("size", dim, self.array.ndim)]
 
@@ -127,6 +131,10 @@ class Tensor(
     def is_contiguous(self) -> bool:
         return self.array.flags.c_contiguous
 
+    @overload
+    def stride(self, dim: None = None) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
     def stride(self, dim: int | None = None) -> Any:
         """Steps in elements."""
         steps = tuple(s // self.array.itemsize for s in self.array.strides)

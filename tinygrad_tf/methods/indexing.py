@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -73,6 +73,10 @@ class IndexingMethods(engine.Tensor):
         """With the elements of `source`, in order, where the mask is True."""
         return by_index.masked_scatter(self, mask, source)
 
+    @overload
+    def nonzero(self, *, as_tuple: Literal[False] = False) -> Tensor: ...
+    @overload
+    def nonzero(self, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """The indices of the elements that are not 0: a row each, or one tensor for each axis."""
         return by_index.nonzero(self, as_tuple)

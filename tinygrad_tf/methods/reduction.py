@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
@@ -217,12 +217,30 @@ class ReductionMethods(engine.Tensor):
         """The value below which a share q of the elements lies."""
         return order.quantile(self, q, dim, keepdim)
 
+    @overload
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+        dim: int | None = None,
+    ) -> Tensor: ...
+    @overload
+    def unique(
+        self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any: ...
     def unique(
         self, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:
         """The different elements in order and, if asked for, where each went and how often each occurs."""
         return order.unique(self, return_inverse, return_counts, dim)
 
+    @overload
+    def unique_consecutive(
+        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
+    ) -> Tensor: ...
+    @overload
+    def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False) -> Any: ...
     def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
         return order.unique_consecutive(self, return_inverse, return_counts)
 

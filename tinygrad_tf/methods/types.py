@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -98,6 +98,10 @@ class TypeMethods(engine.Tensor):
                 return engine.make(self.array.astype(wanted))
         return engine.cast(self, dtype=wanted)
 
+    @overload
+    def type(self, dtype: None = None) -> str: ...
+    @overload
+    def type(self, dtype: Any) -> Tensor: ...
     def type(self, dtype: Any = None) -> Any:
         """Cast to a dtype (or the name of a type of tensors); without one, that name: 'torch.FloatTensor'."""
         if dtype is None:

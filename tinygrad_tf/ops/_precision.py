@@ -14,12 +14,14 @@ import inspect
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, current_node, mode
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FLOAT32 = np.dtype(np.float32)
 MASKS = ("mask", "attn_mask")
 
@@ -46,7 +48,7 @@ class _State(threading.local):
 state = _State()
 
 
-def lowered(operation: Callable[..., Any]) -> Callable[..., Any]:
+def lowered(operation: Callable[P, R]) -> Callable[P, R]:
     """Let autocast reach an operation: its float32 operands are cast to autocast's dtype, but for masks.
 
     A mask is added to scores that exist in float32 only; rounding a bias of -250 would move it by a whole unit.
@@ -92,7 +94,7 @@ def composed(operation: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def raised(operation: Callable[..., Any]) -> Callable[..., Any]:
+def raised(operation: Callable[P, R]) -> Callable[P, R]:
     """Have an operation take 16-bit operands in float32 under autocast."""
 
     @functools.wraps(operation)

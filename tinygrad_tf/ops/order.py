@@ -6,7 +6,7 @@ counts as larger than every number.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -181,21 +181,14 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     return make(np.histogram(x.array, bins, (float(low), float(high)))[0].astype(x.array.dtype))
 
 
-class Histogram(NamedTuple):
-    """What histogram returns: the counts, and the edges between which they were counted."""
-
-    hist: Any
-    bin_edges: Any
-
-
 def histogram(
     x: Tensor, bins: Any, limits: tuple[float, float] | None = None, weight: Any = None, density: bool = False
-) -> Histogram:
+) -> Pair:
     """How many elements, or what weights, lie between the edges: `bins` equal parts of the limits, or edges given."""
     edges = bins.array if isinstance(bins, Tensor) else bins
     weights = weight.array.reshape(-1) if isinstance(weight, Tensor) else None
     counts, between = np.histogram(x.array.reshape(-1), edges, limits, density, weights)
-    return Histogram(make(counts.astype(x.array.dtype)), make(between.astype(x.array.dtype)))
+    return make(counts.astype(x.array.dtype)), make(between.astype(x.array.dtype))
 
 
 def searchsorted(sorted_sequence: Any, values: Any, right: bool = False) -> Any:
