@@ -26,7 +26,9 @@ def test_second_order_where_the_gradient_from_above_depends_on_the_leaves(case: 
 
 def test_a_sample_of_mutants_is_caught() -> None:
     operations = all_operations()
-    verdicts = list(survey(operations, watch(operations, [case for case in CASES if is_small(case)]), ONE_OF))
+    seen = watch(operations, [case for case in CASES if is_small(case)])
+    assert unseen_rules(operations, seen) == []
+    verdicts = list(survey(operations, seen, ONE_OF))
     assert len(verdicts) > 20
     assert [str(v) for v in verdicts if v.outcome == SURVIVED] == []
     assert sum(v.outcome == CAUGHT for v in verdicts) > len(verdicts) // 2
