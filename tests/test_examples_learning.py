@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -152,3 +153,35 @@ def test_the_network_works_at_each_position_alone() -> None:
     with_, without = (module.Lookup(2, width) for width in (16, 0))
     assert sum(p.numel() for p in without.in_use()) == 2 * (4 * (32 * 32 + 32) + 2 * 32)
     assert sum(p.numel() for p in with_.in_use()) == sum(p.numel() for p in with_.blocks.parameters())
+
+
+# --- exposure bias ----------------------------------------------------------------------------------------------------
+
+
+def test_trips_go_round_and_a_perfect_writer_loses_only_what_slips() -> None:
+    module = load("exposure_bias")
+    first = np.arange(module.TOWNS)
+    trips = module.trips(first)
+    assert all(set(trip) == set(first) - {town} for town, trip in zip(first, trips, strict=True))
+    after = dict(zip(first, trips[:, 0], strict=True))
+    assert all(after[a] == b for trip in trips for a, b in pairwise(trip))
+    slips = np.random.default_rng(0).random(trips.shape) < 0.3
+
+    def by_the_last(first: tg.Tensor, stops: tg.Tensor) -> tg.Tensor:  # as teacher forcing teaches it
+        last = np.where(stops.numpy()[:, -1] == module.START, first.numpy(), stops.numpy()[:, -1])
+        return tg.tensor(np.eye(module.TOWNS)[[after[town] for town in last]][:, None])
+
+    def by_the_first(first: tg.Tensor, stops: tg.Tensor) -> tg.Tensor:
+        return tg.tensor(np.eye(module.TOWNS)[module.trips(first.numpy())[:, stops.shape[1] - 1]][:, None])
+
+    assert ((module.write(by_the_first, first, slips) == trips) == ~slips).all()
+    unharmed = module.write(by_the_last, first, slips) == trips
+    assert (unharmed[:, 0] == ~slips[:, 0]).all() and unharmed[np.cumsum(slips, 1) == 0].all()
+    assert not unharmed[np.cumsum(slips, 1) == 1].any()
+
+
+def test_one_mistake_is_the_end_under_teacher_forcing() -> None:
+    module = load("exposure_bias")
+    shares = module.shares_right(module.train(None, steps=100), 100)
+    assert shares["reading the truth"].min() > 0.9 and shares["one mistake"][:3].min() > 0.9
+    assert shares["one mistake"][3:].max() < 0.3
