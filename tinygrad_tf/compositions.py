@@ -13,7 +13,7 @@ import numpy as np
 from tinygrad_tf.creation import arange
 from tinygrad_tf.engine import expand, make
 from tinygrad_tf.functions import stack
-from tinygrad_tf.methods._tools import numpy_names, operand
+from tinygrad_tf.methods._tools import check_all, numpy_names, operand
 from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -37,13 +37,13 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
-    """The larger one of both; a number, where the other one is NaN."""
-    return elementwise.where(input != input, other, elementwise.where(other != other, input, input.maximum(other)))
+    """The larger one of both; a number, where the other one is NaN. Of equal ones, input has the gradient."""
+    return elementwise.where((input >= other) | (other != other), input, other)
 
 
 def fmin(input: Tensor, other: Tensor) -> Tensor:
-    """The smaller one of both; a number, where the other one is NaN."""
-    return -fmax(-input, -other)
+    """The smaller one of both; a number, where the other one is NaN. Of equal ones, input has the gradient."""
+    return elementwise.where((input <= other) | (other != other), input, other)
 
 
 def deg2rad(input: Tensor) -> Tensor:
@@ -389,3 +389,5 @@ __all__ = [
     "var_mean", "vdot", "vsplit", "xlogy",
 ]
 # fmt: on
+
+check_all(__all__, globals())

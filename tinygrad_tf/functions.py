@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
-from tinygrad_tf.methods._tools import numpy_names, operand
+from tinygrad_tf.methods._tools import check_all, numpy_names, operand
 from tinygrad_tf.ops import _types, compare, elementwise, order, shape
 from tinygrad_tf.ops import einsum as by_letters
 from tinygrad_tf.tensor import Tensor
@@ -412,3 +412,5 @@ __all__ = [
     "where",
 ]
 # fmt: on
+
+check_all(__all__, globals())

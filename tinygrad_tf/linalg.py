@@ -11,6 +11,7 @@ import numpy as np
 from tinygrad_tf import compositions
 from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.engine import cast
+from tinygrad_tf.methods._tools import check_all
 from tinygrad_tf.ops import decompose, linalg, reduce
 from tinygrad_tf.tensor import Tensor
 
@@ -177,3 +178,6 @@ def pinv(A: Tensor) -> Tensor:
 def matrix_rank(A: Tensor) -> Tensor:
     """How many singular values are not 0, but for rounding."""
     return decompose.without_gradient("matrix_rank", _NUMPY.matrix_rank, A.detach())
+
+
+check_all(__all__, globals())

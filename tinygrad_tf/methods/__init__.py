@@ -1,10 +1,11 @@
 """The methods of class Tensor by topic, each a line that calls an operation of ops/; tensor.py puts them together."""
 
+from tinygrad_tf.methods._tools import check_all
 from tinygrad_tf.methods.elementwise import ElementwiseMethods
 from tinygrad_tf.methods.indexing import IndexingMethods
 from tinygrad_tf.methods.reduction import ReductionMethods, ValuesIndices
 from tinygrad_tf.methods.shape import ShapeMethods
-from tinygrad_tf.methods.types import PythonTypeMethods
+from tinygrad_tf.methods.types import PythonTypeMethods, TypeMethods
 
 __all__ = [
     "ElementwiseMethods",
@@ -14,3 +15,6 @@ __all__ = [
     "ShapeMethods",
     "ValuesIndices",
 ]
+
+for _methods in (ElementwiseMethods, IndexingMethods, ReductionMethods, ShapeMethods, TypeMethods):
+    check_all(list(vars(_methods)), _methods)

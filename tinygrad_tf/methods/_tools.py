@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from tinygrad_tf.engine import Tensor
 from tinygrad_tf.ops import inplace
 
 P = ParamSpec("P")
@@ -45,3 +47,34 @@ def numpy_names(method: Callable[P, R]) -> Callable[P, R]:
         return method(*args, **options)
 
     return renamed
+
+
+def tensors_only(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says so at once if a parameter annotated as a Tensor is given something else."""
+    kinds = {"Tensor": False, "Tensor | None": True}
+    parameters = inspect.signature(function).parameters.values()
+    wanted = [(i, p.name, kinds[p.annotation]) for i, p in enumerate(parameters) if p.annotation in kinds]
+    if not wanted:
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **options: P.kwargs) -> R:
+        given = len(args)
+        for place, name, optional in wanted:
+            x: Any = args[place] if place < given else options.get(name, None if optional else function)
+            if not isinstance(x, Tensor) and x is not function and not (optional and x is None):
+                called = f"{function.__name__}: {name} must be a tensor, got {type(x).__name__}"
+                raise TypeError(f"{called}; make one with tensor(...)")
+        return function(*args, **options)
+
+    return checked
+
+
+def check_all(names: Iterable[str], holder: Any) -> None:
+    """Put tensors_only around functions of a module (its dictionary) or methods of a class."""
+    for name in names:
+        function = holder[name] if isinstance(holder, dict) else vars(holder).get(name)
+        if inspect.isfunction(function) and isinstance(holder, dict):
+            holder[name] = tensors_only(function)
+        elif inspect.isfunction(function):
+            setattr(holder, name, tensors_only(function))

@@ -1,6 +1,7 @@
 """Functions of tensors with PyTorch's names and arguments (`import tinygrad_tf.nn.functional as F`)."""
 
 from tinygrad_tf.compositions import cosine_similarity
+from tinygrad_tf.methods._tools import check_all as _check_all
 from tinygrad_tf.nn.functional.activation import (
     celu,
     elu,
@@ -161,3 +162,5 @@ __all__ = [
     "triplet_margin_loss",
     "unfold",
 ]
+
+_check_all(__all__, globals())
