@@ -9,7 +9,7 @@ sampling (Bengio et al., 2015) more and more of what it reads in training is its
 town, too, and a slip costs one stop; the right picture shows that for one mistake, planted at the fourth.
 
 What it reads must hold mistakes, though: the likeliest stops of a model that is right are just the truth again, and
-stops drawn at temperature 1 change hardly anything here (the third curve). At temperature 6 they are wrong often enough.
+stops drawn at temperature 1 change next to nothing (the third curve). At temperature 6 they are wrong often enough.
 
     python examples/exposure_bias.py        writes exposure_bias.png
 """

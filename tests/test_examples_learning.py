@@ -185,3 +185,28 @@ def test_one_mistake_is_the_end_under_teacher_forcing() -> None:
     shares = module.shares_right(module.train(None, steps=100), 100)
     assert shares["reading the truth"].min() > 0.9 and shares["one mistake"][:3].min() > 0.9
     assert shares["one mistake"][3:].max() < 0.3
+
+
+# --- the causal mask --------------------------------------------------------------------------------------------------
+
+
+def test_texts_keep_the_rule_and_chance_does_not() -> None:
+    module, random = load("causal_mask"), np.random.default_rng(0)
+    texts = module.texts(200, random)
+    assert texts.shape == (200, module.LENGTH + 1) and module.allowed(texts) == 1.0
+    pairs = {(a, b) for text in texts.tolist() for a, b in pairwise(text)}
+    assert len(pairs) == 2 * module.SYMBOLS  # two followers each, both of which occur
+    by_chance = module.allowed(random.integers(0, module.SYMBOLS, (2000, 11)))
+    assert by_chance == pytest.approx(2 / module.SYMBOLS, abs=0.02)
+
+
+def test_what_is_written_is_drawn_from_the_last_position() -> None:
+    module = load("causal_mask")
+
+    def sure(ids: tg.Tensor) -> tg.Tensor:  # the first follower, for certain; elsewhere nonsense
+        logits = np.zeros((*ids.shape, module.SYMBOLS))
+        logits[np.arange(len(ids)), -1, module.FOLLOWERS[ids.numpy()[:, -1], 0]] = 100.0
+        return tg.tensor(logits)
+
+    written = module.write(sure, 20)
+    assert (written[:, 1:] == module.FOLLOWERS[written[:, :-1], 0]).all()
