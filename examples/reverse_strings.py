@@ -23,7 +23,7 @@ from tinygrad_tf.utils.data.pairs import PAD, START, PairTokenizer
 
 SMALL = bool(os.environ.get("TINYGRAD_TF_SMALL"))
 SHORTEST = 3
-PAIRS, LONGEST, STEPS = (2000, 5, 200) if SMALL else (10_000, 12, 1200)
+PAIRS, LONGEST, STEPS = (2000, 5, 150) if SMALL else (10_000, 12, 1200)
 
 
 def make_pairs(count: int, longest: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def main() -> None:
     config = PairConfig(steps=STEPS, batch=64, learning_rate=4e-3, schedule="linear", label_smoothing=0.1)
     print(f"strings of {SHORTEST} to {LONGEST} letters, {PAIRS - held} pairs; {model.num_parameters:,} parameters")
     for record in PairTrainer(config, model, pairs[held:]).train():
-        if record.step % (STEPS // 4) == 0:
+        if record.step % (STEPS // 3) == 0:
             right = exact_matches(model, pairs[: min(held, 250)])
             print(f"step {record.step:5d}  loss {record.loss:.3f}  {right:6.1%} right")
     right = exact_matches(model, pairs[:held])
@@ -79,7 +79,7 @@ def main() -> None:
     mirrored = (weights.argmax(1) == np.arange(len(text))[::-1]).mean()
     print(f"{mirrored:.0%} of its rows are brightest at the letter that is written")
     if SMALL:
-        assert right > 0.3 and record.loss < 1.5
+        assert right > 0.2 and record.loss < 1.4
     else:
         assert right >= 0.99 and mirrored >= 0.7
 

@@ -24,7 +24,7 @@ from tinygrad_tf.training import PairConfig, PairTrainer, answers, exact_matches
 from tinygrad_tf.utils.data.pairs import PAD, START, PairTokenizer
 
 SMALL = bool(os.environ.get("TINYGRAD_TF_SMALL"))
-PAIRS, STEPS = (2500, 250) if SMALL else (10_000, 1200)
+PAIRS, STEPS = (1000, 120) if SMALL else (10_000, 1200)
 FORMATS = (
     "{d} {B} {Y}", "{B} {d}, {Y}", "{b} {d}, {Y}", "{d} {b} {Y}", "{A}, {B} {d}, {Y}", "{a} {d} {b} {Y}",
     "the {th} of {B} {Y}", "{B} {th}, {Y}", "{th} {B} {Y}", "{A} the {th} of {B}, {Y}", "{Y} {B} {d}", "{d} {BIG} {Y}",
@@ -81,7 +81,7 @@ def main() -> None:
     config = PairConfig(steps=STEPS, batch=64, learning_rate=4e-3, schedule="linear", label_smoothing=0.1)
     print(f"{len(FORMATS)} ways of writing, {PAIRS - held} pairs; {model.num_parameters:,} parameters")
     for record in PairTrainer(config, model, pairs[held:]).train():
-        if record.step % (STEPS // 6) == 0:
+        if record.step % (STEPS // 4) == 0:
             right = exact_matches(model, pairs[: min(held, 250)])
             print(f"step {record.step:5d}  loss {record.loss:.3f}  {right:6.1%} right")
     right = exact_matches(model, pairs[:held])
@@ -97,7 +97,7 @@ def main() -> None:
     on_year = weights[:4, year : year + 4].sum(1).mean()
     print(f"while it writes the year, {on_year:.0%} of its attention is on {source[year : year + 4]!r}")
     if SMALL:
-        assert right > 0.05 and record.loss < 1.3
+        assert record.loss < 1.6
     else:
         assert right >= 0.99 and on_year > 0.3
 

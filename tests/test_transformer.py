@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +41,43 @@ def ids(*shape: int, seed: int = 0) -> Tensor:
 # --- the paper's model ------------------------------------------------------------------------------------------------
 
 
+@cache
+def base_model() -> models.Transformer:
+    """All layers of the paper's base model, on a small vocabulary."""
+    tg.manual_seed(0)
+    return models.Transformer(models.TransformerConfig.base(vocab_size=50, pad=0))
+
+
 def test_the_base_model_has_the_papers_size() -> None:
     """About 65 million parameters (table 3), with the shared vocabulary of 37,000 (section 5.1)."""
     config = models.TransformerConfig.base()
     assert (config.encoder_layers, config.decoder_layers, config.d_model, config.num_heads) == (6, 6, 512, 8)
-    assert config.d_ff == 2048 and config.dropout == 0.1 and not config.norm_first
-    model = models.Transformer(config)
-    assert model.num_parameters == 63_082_496
-    attention = model.encoder.layers[0].attention
+    assert config.d_ff == 2048 and config.dropout == 0.1 and not config.norm_first and config.vocab_size == 37_000
+    model = base_model()
+    attention, feed_forward = model.encoder.layers[0].attention, model.encoder.layers[0].feed_forward
     assert tuple(attention.split_heads(tg.zeros(2, 10, 512)).shape) == (2, 8, 10, 64)
-    assert model.lm_head.weight is model.source_embedding.weight
+    assert model.lm_head.weight is model.source_embedding.weight is model.target_embedding.weight
+    layers = sum(p.numel() for part in (model.encoder, model.decoder) for p in part.parameters())
+    assert model.num_parameters == layers + 50 * 512
+    assert round((layers + 37_000 * 512) / 1e6, 1) == 63.1 and round((65e6 - layers) / 512, -2) == 40_700
+    told = models.TransformerConfig.base.__doc__ or ""
+    parts = (attention, feed_forward, model.encoder.layers[0], model.decoder.layers[0], model.encoder.layers[0].norm1)
+    for number in (layers, *(sum(p.numel() for p in part.parameters()) for part in parts)):
+        assert f"{number:,}" in told
+
+
+def test_the_base_model_trains_a_step() -> None:
+    """The loss falls, and every weight has a gradient."""
+    model = base_model()
+    source, target = ids(2, 5), ids(2, 5, seed=1)
+    optimizer = optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
+    model.eval()  # dropout would make two losses differ by chance
+    before = model.loss(source, target[:, :-1], target[:, 1:], label_smoothing=0.1)
+    before.backward()
+    assert all(p.grad is not None and p.grad.array.any() for p in model.parameters())
+    optimizer.step()
+    after = model.loss(source, target[:, :-1], target[:, 1:], label_smoothing=0.1)
+    assert after.item() < before.item() - 0.1 and 3.0 < before.item() < 6.0
 
 
 def test_encode_and_decode_are_the_two_halves() -> None:
