@@ -95,7 +95,7 @@ PAPER: list[tuple[str, str, list[str]]] = [
     (
         "3.2.3",
         "encoder-decoder attention: queries of the decoder, keys and values of the encoder",
-        [f"{MODEL}:DecoderLayer.forward|self.cross_attention(", f"{ATTENTION}:MultiHeadAttention.remember"],
+        [f"{MODEL}:DecoderLayer.forward.look", f"{ATTENTION}:MultiHeadAttention.remember"],
     ),
     ("3.2.3", "self-attention of the encoder, to all positions", [f"{MODEL}:Encoder.forward|layer("]),
     (
@@ -194,7 +194,11 @@ WORDS: list[tuple[str, str, list[str]]] = [
     (
         "BatchNorm, for contrast",
         "over the batch: neighbours and padding change the result",
-        [f"{BLOCKS}:SequenceBatchNorm", f"{EXAMPLES}/residual_and_norm.py:change_by_neighbours"],
+        [
+            f"{BLOCKS}:SequenceBatchNorm",
+            f"{EXAMPLES}/layer_or_batch_norm.py:by_padding",
+            f"{EXAMPLES}/residual_and_norm.py:change_by_neighbours",
+        ],
     ),
     (
         "post-norm and pre-norm (Post-LN, Pre-LN)",
@@ -224,7 +228,17 @@ WORDS: list[tuple[str, str, list[str]]] = [
     (
         "exposure bias (曝光偏差), scheduled sampling",
         "and never its own, until it has to write",
-        [f"{SHARES}:mixed_inputs", f"{SHARES}:teacher_share"],
+        [f"{SHARES}:mixed_inputs", f"{SHARES}:teacher_share", f"{EXAMPLES}/exposure_bias.py:write"],
+    ),
+    (
+        "leak (未来词泄露)",
+        "without the mask: a loss below what can be known, and garbage when it writes",
+        [f"{EXAMPLES}/causal_mask.py:write"],
+    ),
+    (
+        "inner width of the feed-forward network (升维)",
+        "why 4 d_model: width is what it can hold",
+        [f"{EXAMPLES}/feed_forward.py:train"],
     ),
     ("uniform attention (注意力权重均匀)", "four causes", [f"{EXAMPLES}/uniform_attention.py:evenness"]),
     ("repeated text (重复文本)", "greedy decoding comes round", [f"{EXAMPLES}/greedy_repeats.py:repeated"]),
