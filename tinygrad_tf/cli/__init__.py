@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 
@@ -10,6 +11,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: done; 1: training could not go on; 2: unusable input, told in one line; 130: stopped by Ctrl-C.
     """
-    from tinygrad_tf.cli.app import run  # typer is imported only when a command runs
-
+    try:
+        from tinygrad_tf.cli.app import run  # typer is imported only when a command runs
+    except KeyboardInterrupt:  # nothing has begun yet
+        print("tinygrad-tf: stopped", file=sys.stderr, flush=True)
+        return 130
     return run(arguments)
