@@ -51,10 +51,9 @@ def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype)
     Slices that lie side by side and make up the whole, as those of `split`, are copied together; to add each of them to
     zeros would read and write everything twice.
     """
-    spans = [region.span(shape) for region in regions]
-    first = spans[0]
-    if first is not None and all(span is not None and span[0] == first[0] for span in spans):
-        axis, end, parts = first[0], 0, []
+    spans = [span for region in regions if (span := region.span(shape)) is not None]
+    if len(spans) == len(regions) and len({axis for axis, _, _ in spans}) == 1:
+        axis, end, parts = spans[0][0], 0, []
         for (_, start, stop), region in sorted(zip(spans, regions, strict=True), key=lambda pair: pair[0]):
             if start != end:
                 break

@@ -48,12 +48,19 @@ def spread(*shape: int) -> Maker:
 
 @dataclass(frozen=True)
 class Case:
-    """function(*tensors) for an operation, or `build(rng, dtype)` for anything else."""
+    """A row: `build(rng, dtype)` gives a function and the leaves that it is differentiated by.
+
+    What it was built from is kept, so that other libraries can be asked for the same: `function(*inputs)` for an
+    operation, `function(make(), *inputs)` for a module.
+    """
 
     name: str
     build: Callable[[np.random.Generator, Any], Built]
     order: int = 2
     strides: bool = True  # False where the memory's layout matters, as for view
+    function: Callable[..., Any] | None = None
+    inputs: tuple[Maker, ...] = ()
+    make: Callable[[], nn.Module] | None = None
 
 
 CASES: list[Case] = []
@@ -65,7 +72,7 @@ def op(name: str, function: Callable[..., Any], *inputs: Maker, order: int = 2, 
         leaves = [Tensor(m(rng).astype(dtype), requires_grad=True) for m in inputs]
         return lambda: function(*leaves), leaves
 
-    CASES.append(Case(name, build, order, strides))
+    CASES.append(Case(name, build, order, strides, function, inputs))
 
 
 def layer(
@@ -79,10 +86,10 @@ def layer(
         for p in module.parameters():
             p.array[...] = rng.normal(size=p.shape) * 0.5
         leaves = [Tensor(m(rng).astype(dtype), requires_grad=True) for m in inputs]
-        run = call or (lambda m, *xs: m(*xs))
         return lambda: run(module, *leaves), [*leaves, *module.parameters()]
 
-    CASES.append(Case(name, build, order))
+    run = call or (lambda module, *tensors: module(*tensors))
+    CASES.append(Case(name, build, order, True, run, inputs, make))
 
 
 # --- elementwise ------------------------------------------------------------------------------------------------------
@@ -424,7 +431,7 @@ for _activation in (
 ):  # fmt: skip
     op(f"nn.{_activation!r}", _activation, spread(3, 4))
 op("normalize", lambda x: F.normalize(x), normal(3, 4))
-op("cosine_similarity", F.cosine_similarity, normal(3, 4), normal(3, 4))
+op("cosine_similarity same shape", F.cosine_similarity, normal(3, 4), normal(3, 4))
 op("pad", lambda x: F.pad(x, (1, -1, 2, 0), value=3.0), normal(3, 4))
 op("pad reflect", lambda x: F.pad(x, (2, 1), "reflect"), normal(3, 4))
 op("nll_loss", lambda x: F.nll_loss(x, tg.tensor([1, -100, 3])), normal(3, 4))
