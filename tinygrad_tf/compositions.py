@@ -22,13 +22,7 @@ from tinygrad_tf.tensor import Size, Tensor
 
 def copysign(input: Tensor, other: Any) -> Tensor:
     """|input| with the sign of other, which may be -0.0."""
-    signs = other.array if isinstance(other, Tensor) else np.asarray(other)
-    turn = make(np.where(np.signbit(signs) != np.signbit(input.array), -1.0, 1.0).astype(_floating(input).array.dtype))
-    return _floating(input) * turn
-
-
-def _floating(x: Tensor) -> Tensor:
-    return x if x.is_floating_point() else elementwise.mul(x, 1.0)
+    return elementwise.copysign(input, operand(other))
 
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:

@@ -246,6 +246,12 @@ def fmod(a: Any, b: Any) -> np.ndarray:
         return np.fmod(a, b)
 
 
+@primitive(prepare=promoted_to_float, a=lambda g, a, result: g * (sign(a) * sign(result)), b=lambda g: nothing(g))
+def copysign(a: Any, b: Any) -> np.ndarray:
+    """|a| with the sign of b."""
+    return np.copysign(a, b)
+
+
 def divide(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     """a / b, rounded down ('floor') or towards zero ('trunc') if asked to; integers then stay integers."""
     if rounding_mode is None:
