@@ -25,7 +25,7 @@ def check_parts(config: Any, sizes: tuple[str, ...], names: tuple[str, str, str]
             continue
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"{name}: {field} must be a whole number of at least 1, got {size!r}")
-    if not 0.0 <= config.dropout <= 1.0:
+    if not isinstance(config.dropout, (int, float)) or not 0.0 <= config.dropout <= 1.0:
         raise ValueError(f"{name}: dropout must be in [0, 1], got {config.dropout!r}")
     check_choice(f"{name}: positions", config.positions, POSITIONS)
     check_choice(f"{name}: norm", config.norm, NORMS)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.layers import Linear
 from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module
@@ -84,10 +85,11 @@ class MultiHeadAttention(Module):
     ):
         super().__init__()
         name = type(self).__name__
-        if num_heads < 1 or d_model < 1 or d_model % num_heads:
+        d_model, num_heads = check_size(f"{name}: d_model", d_model), check_size(f"{name}: num_heads", num_heads)
+        if d_model % num_heads:
             raise ValueError(f"{name}: d_model must be divisible by num_heads, got {d_model} and {num_heads}")
-        kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if kv_heads < 1 or num_heads % kv_heads:
+        kv_heads = num_heads if num_kv_heads is None else check_size(f"{name}: num_kv_heads", num_kv_heads)
+        if num_heads % kv_heads:
             raise ValueError(f"{name}: num_heads must be divisible by num_kv_heads, got {num_heads} and {kv_heads}")
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"{name}: dropout must be in [0, 1], got {dropout}")
@@ -200,6 +202,14 @@ class MultiHeadAttention(Module):
                 f"{name}: positions and cache are for self-attention; cross-attention is asked again with "
                 "key=attention.remember(key)"
             )
+        if positions is not None and not isinstance(positions, AttentionPositions):
+            raise TypeError(
+                f"{name}: positions must work inside attention, as nn.RotaryPositions(head_size) does, got "
+                f"{type(positions).__name__}; those of tables are added to the input"
+            )
+        heads = getattr(positions, "num_heads", self.num_heads)
+        if heads != self.num_heads:
+            raise ValueError(f"{name}: positions are made for {heads} heads, but num_heads is {self.num_heads}")
         if positions is not None and not self.scores_take_positions:
             raise ValueError(f"{name} takes no positions in its scores; add them to its input (nn.SinusoidalPositions)")
 

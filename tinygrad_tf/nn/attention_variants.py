@@ -18,6 +18,7 @@ from tinygrad_tf.creation import empty
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.attention import MultiHeadAttention, Scores, attend
 from tinygrad_tf.nn.masks import combine_masks, window_mask
 from tinygrad_tf.nn.parameter import Parameter
@@ -49,10 +50,8 @@ class LocalAttention(MultiHeadAttention):
         bias: bool = True,
         num_kv_heads: int | None = None,
     ):
-        if window < 1:
-            raise ValueError(f"LocalAttention: window must be at least 1, got {window}")
         super().__init__(d_model, num_heads, dropout, bias, num_kv_heads)
-        self.window = window
+        self.window = check_size("LocalAttention: window", window)
 
     def restrict(
         self, q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, offset: int, positions: Any
@@ -90,13 +89,10 @@ class BlockSparseAttention(MultiHeadAttention):
         bias: bool = True,
         num_kv_heads: int | None = None,
     ):
-        if block_size < 1 or local_blocks < 0 or global_blocks < 0:
-            raise ValueError(
-                "BlockSparseAttention: block_size must be at least 1, local_blocks and global_blocks at least 0, "
-                f"got {block_size}, {local_blocks} and {global_blocks}"
-            )
         super().__init__(d_model, num_heads, dropout, bias, num_kv_heads)
-        self.block_size, self.local_blocks, self.global_blocks = block_size, local_blocks, global_blocks
+        self.block_size = check_size("BlockSparseAttention: block_size", block_size)
+        self.local_blocks = check_size("BlockSparseAttention: local_blocks", local_blocks, 0)
+        self.global_blocks = check_size("BlockSparseAttention: global_blocks", global_blocks, 0)
 
     def layout(self, blocks: int, is_causal: bool = False) -> np.ndarray:
         """(blocks, blocks): which block of keys (column) a block of queries (row) sees."""

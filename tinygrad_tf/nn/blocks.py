@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
 from tinygrad_tf.nn.layers import Dropout, Identity, Linear
@@ -55,6 +56,8 @@ class FeedForward(Module):
         gated = activation in GATES
         if d_ff is None:
             d_ff = -(-8 * d_model // 24) * 8 if gated else 4 * d_model
+        check_size("FeedForward: d_model", d_model)
+        check_size("FeedForward: d_ff", d_ff)
         self.activation = activation
         self.gate = Linear(d_model, d_ff, bias=bias) if gated else None
         self.up = Linear(d_model, d_ff, bias=bias)

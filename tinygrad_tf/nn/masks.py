@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinygrad_tf.engine import make
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor
 
@@ -52,7 +53,8 @@ def causal_mask(queries: int, keys: int | None = None, offset: int | None = None
     >>> causal_mask(2, 3).tolist()
     [[True, True, False], [True, True, True]]
     """
-    keys = queries if keys is None else keys
+    keys = check_size("causal_mask: keys", queries if keys is None else keys, 0)
+    check_size("causal_mask: queries", queries, 0)
     return make(np.tri(queries, keys, keys - queries if offset is None else offset, dtype=bool))
 
 
@@ -62,7 +64,9 @@ def window_mask(queries: int, keys: int | None = None, window: int = 1, offset: 
     >>> window_mask(3, window=2).tolist()
     [[True, True, False], [True, True, True], [False, True, True]]
     """
-    keys = queries if keys is None else keys
+    keys = check_size("window_mask: keys", queries if keys is None else keys, 0)
+    check_size("window_mask: queries", queries, 0)
+    check_size("window_mask: window", window)
     offset = keys - queries if offset is None else offset
     distance = np.arange(keys) - (np.arange(queries)[:, None] + offset)
     return make(np.abs(distance) < window)
@@ -77,6 +81,9 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     given = [m for m in masks if m is not None]
     if not given:
         return None
+    for mask in given:
+        if mask.array.dtype != bool and not mask.is_floating_point():
+            raise TypeError(f"combine_masks: masks must be bool or floating point, got {mask.dtype}; use .bool()")
     bools = [m for m in given if m.array.dtype == bool]
     floats = [m for m in given if m.array.dtype != bool]
     allowed = None
@@ -85,6 +92,11 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     if not floats:
         assert allowed is not None
         return bools[0] if len(bools) == 1 else make(allowed)
+    try:
+        np.broadcast_shapes(*(m.array.shape for m in given))
+    except ValueError:
+        shapes = " and ".join(str(m.array.shape) for m in given)
+        raise ValueError(f"masks of the shapes {shapes} do not broadcast together") from None
     total = floats[0]
     for mask in floats[1:]:
         total = total + mask

@@ -78,7 +78,7 @@ class GroupNorm(Module):
         bias: bool = True,
     ):
         super().__init__()
-        if num_channels % num_groups:
+        if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_channels {num_channels} do not split into num_groups {num_groups}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         self.weight = Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None

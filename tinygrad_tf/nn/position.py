@@ -21,6 +21,7 @@ from tinygrad_tf.creation import empty
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.ops.rotary import rotate
@@ -41,6 +42,8 @@ def sinusoidal_table(max_len: int, d_model: int) -> np.ndarray:
     >>> sinusoidal_table(2, 4)[1].round(6).tolist()
     [0.841471, 0.540302, 0.01, 0.99995]
     """
+    check_size("sinusoidal_table: max_len", max_len, 0)
+    check_size("sinusoidal_table: d_model", d_model)
     angles = np.arange(max_len)[:, None] * _rates(d_model)
     table = np.empty((max_len, d_model))
     table[:, 0::2] = np.sin(angles)
@@ -80,18 +83,28 @@ class _AddedPositions(Module):
 
     def __init__(self, max_len: int, d_model: int):
         super().__init__()
-        self.max_len, self.d_model = max_len, d_model
+        name = type(self).__name__
+        self.max_len, self.d_model = check_size(f"{name}: max_len", max_len), check_size(f"{name}: d_model", d_model)
 
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """start: the position of the first token, as behind a cache; positions (B, T) or (T,): one for each token."""
         if x.ndim < 2 or x.shape[-1] != self.d_model:
             raise ValueError(f"{type(self).__name__}: x must be (B, T, {self.d_model}), got {tuple(x.shape)}")
         if positions is not None:
+            self._check_given(positions, x)
             self._check(int(positions.array.max(initial=-1)) + 1, int(positions.array.min(initial=0)))
             return x + F.embedding(positions, self.table)
         stop = start + x.shape[-2]
         self._check(stop, start)
         return x + self.table[start:stop]
+
+    def _check_given(self, positions: Tensor, x: Tensor) -> None:
+        wanted, given = tuple(x.shape[:-1]), tuple(positions.shape)
+        if positions.array.dtype.kind not in "iu" or given not in (wanted, (1, *wanted[1:]), wanted[-1:]):
+            raise ValueError(
+                f"{type(self).__name__}: positions must be whole numbers (B, T) = {wanted}, or (T,), "
+                f"got {positions.array.dtype} {given}"
+            )
 
     def _check(self, stop: int, start: int) -> None:
         if stop > self.max_len or start < 0:
@@ -170,8 +183,10 @@ class RotaryPositions(AttentionPositions):
 
     def __init__(self, head_size: int, base: float = 10000.0, pairing: str = "halves"):
         super().__init__()
-        if head_size < 2 or head_size % 2:
+        if check_size("RotaryPositions: head_size", head_size, 0) < 2 or head_size % 2:
             raise ValueError(f"RotaryPositions: head_size must be even, got {head_size}: channels turn in pairs")
+        if not 0.0 < base < math.inf:
+            raise ValueError(f"RotaryPositions: base must be a number above 0, got {base}")
         if pairing not in PAIRINGS:
             raise ValueError(f"RotaryPositions: pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
         self.head_size, self.base, self.pairing = head_size, base, pairing
@@ -182,6 +197,7 @@ class RotaryPositions(AttentionPositions):
     def rotate(self, x: Tensor, start: int = 0) -> Tensor:
         if x.ndim < 2 or x.shape[-1] != self.head_size:
             raise ValueError(f"RotaryPositions: x must be (B, H, T, {self.head_size}), got {tuple(x.shape)}")
+        check_size("RotaryPositions: start", start, 0)
         angles = np.arange(start, start + x.shape[-2])[:, None] * _rates(self.head_size, self.base)
         return rotate(x, cos=np.cos(angles), sin=np.sin(angles), interleaved=self.pairing == "interleaved")
 
@@ -200,8 +216,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     def geometric(heads: int) -> np.ndarray:
         return 2.0 ** (-8.0 * np.arange(1, heads + 1) / heads)
 
-    if num_heads < 1:
-        raise ValueError(f"alibi_slopes: num_heads must be at least 1, got {num_heads}")
+    check_size("alibi_slopes: num_heads", num_heads)
     power = 1 << (num_heads.bit_length() - 1)
     return np.concatenate([geometric(power), geometric(2 * power)[0::2][: num_heads - power]])
 
@@ -243,6 +258,7 @@ class RelativePositions(AttentionPositions):
 
     def __init__(self, num_heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
         super().__init__()
+        check_size("RelativePositions: num_heads", num_heads)
         sides = 2 if bidirectional else 1
         if buckets < 2 * sides or buckets % sides or max_distance <= buckets // sides // 2:
             raise ValueError(
