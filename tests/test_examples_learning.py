@@ -210,3 +210,16 @@ def test_what_is_written_is_drawn_from_the_last_position() -> None:
 
     written = module.write(sure, 20)
     assert (written[:, 1:] == module.FOLLOWERS[written[:, :-1], 0]).all()
+
+
+# --- activations ------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_layers_multiply() -> None:
+    module = load("activations")
+    tg.manual_seed(0)
+    tg.randn(32, 64), tg.randn(32, 64)  # as in the example, before its weights
+    largest = [np.linalg.norm(tg.randn(64, 64).numpy() / 8, 2) for _ in range(6)]
+    assert module.through_layers(tg.sigmoid, 6) < 0.25**6 * np.prod(largest)
+    assert module.through_layers(lambda x: x, 6) < np.prod(largest)
+    assert module.through_layers(lambda x: x, 6) > 1e2 * module.through_layers(tg.sigmoid, 6)
