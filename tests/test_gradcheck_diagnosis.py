@@ -288,6 +288,44 @@ def softmax_plants() -> list[Plant]:
             ("times 3", lambda x, a=axis: 3 * softmax(x, a), lambda g, x, a=axis: 3 * g * softmax(x, a)),
         ]:
             plants.append(("softmax rule without its sum", f"{name} {shape} axis {axis}", forward, backward, (x,)))
+    for shape in [(4, 3), (2, 5, 4), (1, 3, 2), (2, 2, 3, 4)]:
+        k, q, v = (numbers(*shape, seed=i) for i in range(3))
+        plants.append(("softmax rule without its sum", f"keys of attention {shape}", attend, attend_badly, (k, q, v)))
+    return plants
+
+
+def attend(k: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return softmax(q @ k.swapaxes(-1, -2)) @ v
+
+
+def attend_badly(g: np.ndarray, k: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+    weights = softmax(q @ k.swapaxes(-1, -2))
+    lacking = weights * (g @ v.swapaxes(-1, -2))
+    return lacking.swapaxes(-1, -2) @ q, lacking @ k, weights.swapaxes(-1, -2) @ g
+
+
+def target_plants() -> list[Plant]:
+    """Cross-entropy without its one-hot target, of rows or summed up, at any axis."""
+    plants: list[Plant] = []
+    for rows, classes, scale in itertools.product((2, 3, 5), (3, 4, 7), (1.0, 0.5)):
+        x, target = numbers(rows, classes), np.arange(rows) % classes
+        forward = lambda x, t, s=scale: -s * np.log(softmax(x))[np.arange(len(t)), t].mean()  # noqa: E731
+        backward = lambda g, x, t, s=scale: s * g * softmax(x) / len(t)  # noqa: E731
+        plants.append(("one-hot target", f"{rows} rows of {classes} * {scale}", forward, backward, (x, target)))
+    for length in (3, 8):
+        x = numbers(length)
+        plants.append(
+            ("one-hot target", f"{length}", lambda x: -np.log(softmax(x))[1], lambda g, x: g * softmax(x), (x,))
+        )
+    return plants
+
+
+def rounded_plants() -> list[Plant]:
+    """Right gradients that went through float32, in every host."""
+    plants: list[Plant] = []
+    for name, (forward, backward, inputs) in HOSTS.items():
+        in_float32 = lambda g, *xs, b=backward: tuple(np.float64(np.float32(d)) for d in b(g, *xs))  # noqa: E731
+        plants.append((r"right to \d+ digits", name, forward, in_float32, inputs))
     return plants
 
 
@@ -389,6 +427,7 @@ PLANTS = [
     *broadcast_plants(),
     *repeated_plants(),
     *softmax_plants(),
+    *target_plants(),
     *mean_plants(),
     *mask_plants(),
 ]
@@ -404,6 +443,17 @@ def test_a_planted_mistake_is_found_and_named(plant: Plant) -> None:
     assert any(re.search(kind, d) for d in report.diagnosis), str(report)
 
 
+@pytest.mark.parametrize("plant", rounded_plants(), ids=[p[1] for p in rounded_plants()])
+def test_a_gradient_in_float32_is_called_so(plant: Plant) -> None:
+    """Within atol and rtol it passes, as in PyTorch; the report still says what it saw."""
+    kind, _, forward, backward, inputs = plant
+    report = check_backward(forward, backward, inputs, atol=1e-12, rtol=1e-12, raise_exception=False)
+    named = [d for d in report.diagnosis if re.search(kind, d)]
+    assert len(named) == len(report.diagnosis), str(report)
+    if report.verdict == "wrong":
+        assert named, str(report)
+
+
 def test_every_kind_has_twenty_plants() -> None:
     groups = [
         factor_plants(),
@@ -412,6 +462,7 @@ def test_every_kind_has_twenty_plants() -> None:
         broadcast_plants(),
         repeated_plants(),
         softmax_plants(),
+        target_plants(),
         mean_plants(),
         mask_plants(),
     ]

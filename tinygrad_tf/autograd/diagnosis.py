@@ -17,6 +17,7 @@ import numpy as np
 
 from tinygrad_tf.autograd.report import Pair, Report
 from tinygrad_tf.autograd.structure import permuted, row_rules
+from tinygrad_tf.autograd.zero_sums import lost_terms
 
 WRONG_SIDE = "a mask applied to the wrong side"
 NOT_SUMMED = "not summed over a broadcast axis"
@@ -59,10 +60,10 @@ def diagnose(pair: Pair, report: Report, subject: Any, settings: Any) -> list[st
         return ["the gradient is not finite: a division by zero, the logarithm or root of zero, or 0 times infinity"]
     if not np.isfinite(pair.numeric).all():
         return []
-    tests: list[Test] = [detached, constant_factor, swapped_inputs, wrong_mask]
+    tests: list[Test] = [detached, rounded, constant_factor, swapped_inputs, wrong_mask]
     if pair.complete:
         tests += [repeated_indices, not_summed, permuted_axes, dropped_terms, summed_too_much]
-    tests += [exchanged_branches, missing_mask, only_some_rows]
+    tests += [exchanged_branches, missing_mask, only_some_rows, zero_sums]
     return list(itertools.islice(itertools.chain.from_iterable(test(evidence) for test in tests), 1))
 
 
@@ -73,6 +74,15 @@ def detached(e: Evidence) -> Iterator[str]:
     if not e.analytic.any():
         way = "no gradient ever reached this input" if not e.pair.arrived else "the gradient is zero everywhere"
         yield f"{way}: it was detached (.detach(), .data, no_grad, a NumPy detour), or backward forgot it"
+
+
+def rounded(e: Evidence) -> Iterator[str]:
+    """A is N to so many digits that only rounding can have taken the others."""
+    off = np.abs(e.analytic - e.numeric) / np.maximum(np.abs(e.numeric), 1e-2 * e.largest)
+    worst = float(off.max(initial=0.0))
+    if worst < LOOSE:
+        why = "as if backward worked in float32 somewhere" if worst < 1e-6 else "a constant or a step is inexact"
+        yield f"right to {max(1, int(-math.log10(worst)))} digits, {why}: keep to float64, or allow for it with rtol"
 
 
 def constant_factor(e: Evidence) -> Iterator[str]:
@@ -92,7 +102,7 @@ def _factor_name(c: float, e: Evidence) -> str:
     """What the factor may be: a sign, a small number, a size or its root, or one divided by them."""
     sign = " and the sign is wrong" if c < 0 else ""
     size = abs(c)
-    if abs(size - 1) < 1e-4:
+    if abs(size - 1) < 1e-4:  # of c > 0 that is no factor at all, and `rounded` has named it
         return " (the sign is wrong)"
     for value, name in _known_factors(e):
         for power, text in ((1.0, name), (-1.0, f"1/{name}")):
@@ -331,6 +341,10 @@ def permuted_axes(e: Evidence) -> Iterator[str]:
 
 def dropped_terms(e: Evidence) -> Iterator[str]:
     yield from row_rules(e.analytic, e.numeric, e.pair.input_shape, e.values, e.fits, e.tolerance)
+
+
+def zero_sums(e: Evidence) -> Iterator[str]:
+    yield from lost_terms(e.analytic, e.numeric, e.pair.input_shape, e.tolerance)
 
 
 def only_some_rows(e: Evidence) -> Iterator[str]:
