@@ -5,6 +5,10 @@ at once gives the same shape. Here each number says where it comes from (positio
 picture: rightly split, the ten rows of a head are the ten positions; wrongly split, a head holds all channels of one
 position and a part of another, and can never see the rest. Both are trained to reverse a sequence. Only one learns.
 
+How would one find it without training? Ask what depends on what. With a causal mask each output depends on all inputs
+up to its own and on no later one. With the wrong order twice it is blind to many of the earlier; with a wrong split and
+a right merge it sees later ones as well, for "row t of a head" is not position t any more.
+
     python examples/heads_as_shapes.py        writes heads_as_shapes.png
 """
 
@@ -57,6 +61,20 @@ def view_error() -> str:
     return ""
 
 
+def dependence(
+    split_heads: Callable[[tg.Tensor, int], tg.Tensor], merge_heads: Callable[[tg.Tensor], tg.Tensor]
+) -> np.ndarray:
+    """(6, 6): whether output t of causal attention depends on input s at all."""
+    tg.manual_seed(0)
+    x, rows = tg.randn(1, 6, 8, requires_grad=True), []
+    for t in range(6):
+        x.grad = None
+        heads = split_heads(x, 2)
+        merge_heads(F.scaled_dot_product_attention(heads, heads, heads, is_causal=True))[0, t].sum().backward()
+        rows.append(np.abs(x.grad[0].numpy()).sum(-1) > 0)
+    return np.array(rows)
+
+
 def learn_to_reverse(
     split_heads: Callable[[tg.Tensor, int], tg.Tensor],
     merge_heads: Callable[[tg.Tensor], tg.Tensor],
@@ -104,6 +122,20 @@ def main() -> None:
         print(f"{name} split, the rows of head 0 begin at the positions {positions[0].tolist()}")
     print(f"view after transpose: {view_error()}")
     draw(*starts)
+    pairs = {
+        "both right": (split, merge),
+        "both wrong": (split_wrongly, merge_wrongly),
+        "split alone wrong": (split_wrongly, merge),
+    }
+    causal = np.tri(6, dtype=bool)
+    blind, leaks = {}, {}
+    for name, (divide, join) in pairs.items():
+        depends = dependence(divide, join)
+        blind[name], leaks[name] = int((causal & ~depends).sum()), int((depends & ~causal).sum())
+        print(
+            f"causal, {name:17s}: {blind[name]} of 21 inputs up to an output's own place have no effect on it,", end=" "
+        )
+        print(f"{leaks[name]} of 15 later ones have")
     learned, failed = learn_to_reverse(split, merge), learn_to_reverse(split_wrongly, merge_wrongly)
     print(f"reversing a sequence: {learned:.0%} right with the right order, {failed:.0%} with the wrong one")
 
@@ -111,6 +143,7 @@ def main() -> None:
     assert (merge(right) == x).all() and not (merge_wrongly(right) == x).all()
     assert all(set(row) == set(range(T)) for row in starts[0]) and all(len(set(row)) <= 3 for row in starts[1])
     assert "contiguous" in view_error()
+    assert blind["both right"] == leaks["both right"] == 0 < min(blind["both wrong"], leaks["split alone wrong"])
     assert learned > 0.95 and failed < 0.6
 
 

@@ -211,3 +211,53 @@ def test_alibi_is_the_same_at_every_place() -> None:
     """Its bias depends on the distance alone, whatever the length: nothing in a longer text is new to a score."""
     short, long = (nn.AlibiPositions(4).bias(n, n).numpy() for n in (16, 64))
     assert np.allclose(short, long[:, 48:, 48:]) and np.allclose(short, long[:, :16, :16])
+
+
+def test_what_depends_on_what_when_heads_are_wrongly_split() -> None:
+    """Row n of (T H, D) belongs to position n // H; cut at once, it becomes row n % T of head n // T."""
+    module, T, H = load("heads_as_shapes"), 6, 2
+    both, split_alone = (np.zeros((T, T), dtype=bool) for _ in range(2))
+    for n, m in itertools.product(range(T * H), repeat=2):
+        if n // T == m // T and m % T <= n % T:  # the same head, and no later row of it
+            both[n // H, m // H] = True
+            split_alone[n % T, m // H] = True
+    assert (module.dependence(module.split, module.merge) == np.tri(T, dtype=bool)).all()
+    assert (module.dependence(module.split_wrongly, module.merge_wrongly) == both).all()
+    assert (module.dependence(module.split_wrongly, module.merge) == split_alone).all()
+
+
+def test_scores_of_plain_numbers_lie_on_a_line() -> None:
+    """Whatever the weights: the score of a key is linear in its number, and so highest at one end."""
+    module = load("positions")
+    for seed, (positions, straight) in itertools.product(range(3), (("numbers", True), ("added", False))):
+        tg.manual_seed(seed)
+        model, seen = module.Reverser(positions), []
+        model.attention.forward = lambda x, seen=seen: seen.append(x) or x
+        model(tg.zeros(1, 8, dtype=tg.int64))
+        x = seen[0]
+        query, key = (x @ w.weight.T for w in (model.attention.query_proj, model.attention.key_proj))
+        scores = (query @ key.transpose(1, 2))[0].detach().numpy().astype(np.float64)
+        bend = np.abs(np.diff(scores, 2, axis=1)).max() / np.abs(scores).max()
+        assert (bend < 1e-5) == straight
+        assert not straight or set(scores.argmax(1)) <= {0, 7}
+
+
+def test_scores_that_train_have_variance_one() -> None:
+    """What the training of why_sqrt_dk starts with: queries, keys and divided scores of variance 1."""
+    module, divisors = load("why_sqrt_dk"), []
+    kept = module.F.scaled_dot_product_attention
+
+    def watch(query: tg.Tensor, key: tg.Tensor, value: tg.Tensor, scale: float) -> tg.Tensor:
+        products = (query @ key.transpose(1, 2)).detach().numpy()
+        divisors.append((query.detach().numpy().var(), key.detach().numpy().var(), (products * scale).std()))
+        return kept(query, key, value, scale=scale)
+
+    module.F = type(
+        "Watched", (), {"scaled_dot_product_attention": staticmethod(watch), "cross_entropy": module.F.cross_entropy}
+    )
+    module.train(128**0.5, steps=1)
+    assert np.allclose(divisors[0], 1, atol=0.35)
+
+
+def test_steps_that_wait_for_one_another() -> None:
+    assert load("cost_of_attention").steps_in_a_row(1000) == {"attention": 2, "RNN": 1000}
