@@ -5,6 +5,7 @@ Nothing here imports either: `torch` is an argument. Shapes: B batch, T time, H 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -92,8 +93,11 @@ def build(torch: Any, sizes: Sizes, seed: int = 0, std: float = 0.02) -> Any:
     return model
 
 
-def trainer(torch: Any, sizes: Sizes) -> Callable[[], float]:
-    """A function that does one training step (forward, backward, clipping to 1, AdamW) and returns the loss."""
+def trainer(torch: Any, sizes: Sizes, bfloat16: bool = False) -> Callable[[], float]:
+    """A function that does one training step (forward, backward, clipping to 1, AdamW) and returns the loss.
+
+    bfloat16: products run in it, as autocast has them.
+    """
     F, V = torch.nn.functional, sizes.vocabulary
     model = build(torch, sizes)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1)
@@ -105,7 +109,8 @@ def trainer(torch: Any, sizes: Sizes) -> Callable[[], float]:
         nonlocal done
         ids, targets = batches[done % len(batches)]
         done += 1
-        loss = F.cross_entropy(model(ids).view(-1, V), targets.view(-1))
+        with torch.amp.autocast("cpu", dtype=torch.bfloat16) if bfloat16 else contextlib.nullcontext():
+            loss = F.cross_entropy(model(ids).view(-1, V), targets.view(-1))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinygrad_tf.bench.processes import OWN, PYTORCH, Team, WorkerError
 
-AGREE = 1e-4  # the largest relative difference between two libraries that counts as the same
+AGREE = 1e-4  # the largest relative difference between two libraries that counts as the same, in float32
 AGREE_TOKENS = 0.9  # the share of equal tokens that does: where two are almost equally likely, the last bit decides
 COMPARED_STEPS = 20  # training steps whose losses are compared: later ones wander apart as rounding errors grow
 
@@ -29,6 +29,7 @@ class Case:
     multiply_adds: float = 0.0  # of one run; 0 where they are not what counts
     tokens: int = 0  # of one run
     rounds: int = 5
+    agree: float = AGREE
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class Row:
     ratios: dict[str, float] = field(default_factory=dict)  # another library's time divided by ours
     peak_bytes: dict[str, int | None] = field(default_factory=dict)
     difference: float | None = None  # the largest relative one between the libraries' values
+    agree: float = AGREE  # what it may be
     errors: dict[str, str] = field(default_factory=dict)
     rounds: int = 0
     runs: int = 0  # in each round
@@ -68,8 +70,8 @@ class Row:
         numbers = [*self.seconds.values(), *self.ratios.values()]
         if not all(math.isfinite(n) and n > 0 for n in numbers):
             return f"a time or a ratio is not a positive number: {numbers}"
-        if self.difference is not None and not self.difference <= AGREE:
-            return f"the libraries differ by {self.difference:.1e}, more than {AGREE:.0e}"
+        if self.difference is not None and not self.difference <= self.agree:
+            return f"the libraries differ by {self.difference:.1e}, more than {self.agree:.0e}"
         return None
 
 
@@ -117,7 +119,8 @@ class Measurer:
             return self._measure(case, wanted, team)
 
     def _measure(self, case: Case, wanted: Sequence[str], team: Team) -> Row:
-        row = Row(case.name, rounds=self.pace.rounds or case.rounds, multiply_adds=case.multiply_adds)
+        row = Row(case.name, multiply_adds=case.multiply_adds, agree=case.agree)
+        row.rounds = self.pace.rounds or case.rounds
         slowest, values = 0.0, {}
         for library in _present(wanted, team):
             with team.trying(library):

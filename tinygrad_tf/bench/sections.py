@@ -21,6 +21,7 @@ CONTEXTS = (64, 256, 1024, 4096, 8192)
 CHANNELS = (128, 256, 512, 1024)
 LAYERS = (1, 2, 4, 8)
 HEAD_SIZE = 32
+AGREE_BFLOAT16 = 2e-3  # half a unit in its last place; where they round is for the libraries to choose
 BATCHES = (1, 32)  # of generation
 WAYS = ("no cache", "cache", "generate_batch")
 MAC = CONFIGURATIONS["mac"]
@@ -32,10 +33,19 @@ def step_case(name: str, sizes: Sizes, rounds: int) -> Case:
     return Case(name, "step", asdict(sizes), multiply_adds=sizes.multiply_adds, tokens=tokens, rounds=rounds)
 
 
+def in_bfloat16(case: Case) -> Case:
+    """The same step under autocast."""
+    arguments = {**case.arguments, "bfloat16": True}
+    return replace(case, name=f"{case.name}, bfloat16", arguments=arguments, agree=AGREE_BFLOAT16)
+
+
 def steps(full: bool, quick: bool) -> list[Case]:
-    """tiny and mac; with `full` also baby, which takes seconds a step."""
-    names = ["tiny"] if quick else ["tiny", "mac", "baby"] if full else ["tiny", "mac"]
-    return [step_case(name, CONFIGURATIONS[name], 3 if name == "baby" else 7) for name in names]
+    """tiny and mac; with `full` also baby, which takes seconds a step; all but tiny in bfloat16, too."""
+    tiny, mac, baby = (step_case(name, CONFIGURATIONS[name], 7) for name in ("tiny", "mac", "baby"))
+    if quick:
+        return [tiny, in_bfloat16(tiny)]
+    larger = [mac, replace(baby, rounds=3)] if full else [mac]
+    return [tiny, *(c for case in larger for c in (case, in_bfloat16(case)))]
 
 
 def ops(full: bool, quick: bool) -> list[Case]:

@@ -25,9 +25,9 @@ from tinygrad_tf.bench import gpt, operations
 Run = Callable[[], Any]
 
 
-def step(torch: Any, **sizes: int) -> Run:
+def step(torch: Any, bfloat16: bool = False, **sizes: int) -> Run:
     """A training step; its value is the loss."""
-    return gpt.trainer(torch, gpt.Sizes(**sizes))
+    return gpt.trainer(torch, gpt.Sizes(**sizes), bfloat16)
 
 
 def operation(torch: Any, name: str) -> Run:
