@@ -44,7 +44,8 @@ def laid_out(array, layout):
     if layout == "columns":
         return array.swapaxes(-1, -2).copy().swapaxes(-1, -2)
     if layout == "steps":
-        room = np.full((*array.shape[:-2], array.shape[-2] * 2, array.shape[-1] * 3), np.nan, array.dtype)
+        nothing = np.nan if array.dtype.kind == "f" else 0x7FC0
+        room = np.full((*array.shape[:-2], array.shape[-2] * 2, array.shape[-1] * 3), nothing, array.dtype)
         room[..., ::2, 1::3] = array
         return room[..., ::2, 1::3]
     if layout == "reversed":
@@ -271,6 +272,10 @@ def all_on_tiles(request, monkeypatch):
     _pieces.cut.cache_clear()
 
 
+# layouts that leave the numbers as they are, for the same numbers again
+LIKE = dict.fromkeys(LAYOUTS, "rows") | {name: name for name in ("columns", "steps", "reversed", "read-only")}
+
+
 def in_pieces(a, b, bias=None, whole=False):
     """Whether the tiles took the product, and C."""
     (M, K), N, c = a.shape, b.shape[1], np.full((a.shape[0], b.shape[1]), np.nan, np.float32)
@@ -371,6 +376,10 @@ def test_whole_bfloat16_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
     a, b, bias = laid_out(a, left), laid_out(b, right), normal(2, N) if has_bias else None
     taken, c = in_pieces(a, b, bias, whole=True)
     assert taken
+    bits = [laid_out(cast(np.ascontiguousarray(x), BFLOAT16).view(np.uint16), "rows") for x in (a, b)]
+    assert in_pieces(laid_out(bits[0], LIKE[left]), laid_out(bits[1], LIKE[right]), bias, whole=True)[1].tobytes() == (
+        c.tobytes()
+    )
     check(c, a, b, 0.0 if bias is None else bias, units=K if {left, right} & {"one element", "repeated"} else 4)
 
 

@@ -29,7 +29,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from tinygrad_tf.kernels._vector import I32, I64, VECTOR_BYTES, Emitter
+from tinygrad_tf.kernels._vector import I16, I32, I64, VECTOR_BYTES, Emitter
 
 TILE = 16  # rows of a tile, and columns of float32
 STEP = 32  # bfloat16 in a row of a tile: the depth of one instruction
@@ -105,6 +105,22 @@ def _pieces_in(packed: Any) -> int:
 def pieces_in(typing: Any, packed: Any) -> Any:
     """How many bfloat16 stand for a number among `packed` words; known when compiled."""
     return types.int64(packed), lambda context, builder, signature, args: I64(_pieces_in(packed))
+
+
+@intrinsic
+def number_at(typing: Any, A: Any, index: Any) -> Any:
+    """A[index] as float32; an array of uint16 is one of bfloat16."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(context, builder, signature.args[0])
+        pointer = e.pointer(signature.args[0], *args)
+        if signature.args[0].dtype != types.uint16:
+            return builder.load(pointer)
+        one = ir.VectorType(I16, 1)
+        bits = builder.load(builder.bitcast(pointer, one.as_pointer()), align=2, typ=one)
+        return builder.extract_element(e.wide(bits), I32(0))
+
+    return types.float32(A, types.int64), emit
 
 
 @intrinsic

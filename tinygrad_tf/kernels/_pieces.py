@@ -56,6 +56,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
     WHOLE,
     close_tiles,
     make_tile_product,
+    number_at,
     open_tiles,
     pieces_in,
     split_rows,
@@ -154,13 +155,13 @@ def gather(m, rows, n, columns, A, a0, a_row, a_col, scratch, s0):
     """scratch[rows, columns] = A[m, n] and zeros."""
     for i in range(rows):
         for j in range(columns):
-            scratch[s0 + i * columns + j] = A[a0 + i * a_row + j * a_col] if i < m and j < n else 0.0
+            scratch[s0 + i * columns + j] = number_at(A, a0 + i * a_row + j * a_col) if i < m and j < n else 0.0
 
 
 @parallel
 def split_b(index, N, K, B, b0, b_row, b_col, packed, size, each, largest):
     """A unit of B: `each` steps of its depth if its rows are contiguous, else `each` groups of 16 columns."""
-    scratch = np.empty(PAIR * PAIR + 16, B.dtype)
+    scratch = np.empty(PAIR * PAIR + 16, np.float32)
     j, n, k, depth = 0, N, 0, K
     if b_col == 1:
         k = index * each * STEP
@@ -340,7 +341,8 @@ def multiply_in_pieces(
 ) -> bool:  # fmt: skip
     """C[M, N] = A[M, K] @ B[K, N] (+ bias); False if the numbers do not suit, and C is then to be computed anew.
 
-    whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product.
+    whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product. A and B may then be
+    the bits of bfloat16, in uint16.
     """
     blocks = cut(M, N, K, b_col == 1)
     if blocks is None:

@@ -29,7 +29,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
 SETTING = "TINYGRAD_TF_VECTOR_BYTES"
 
 
@@ -59,8 +59,11 @@ def lane_count(itemsize: int) -> int:
 
 
 def _element(array: Any) -> tuple[ir.Type, int]:
-    """The LLVM type of an array's elements (float32 or float64), and how many a register holds."""
-    return (ir.FloatType(), lane_count(4)) if array.dtype == types.float32 else (ir.DoubleType(), lane_count(8))
+    """The LLVM type of numbers of an array (float32 or float64), and how many a register holds.
+
+    An array of uint16 is one of bfloat16: its numbers are read as float32.
+    """
+    return (ir.DoubleType(), lane_count(8)) if array.dtype == types.float64 else (ir.FloatType(), lane_count(4))
 
 
 @intrinsic
@@ -89,12 +92,22 @@ class Emitter:
     def at(self, pointer: Any, offset: Any) -> Any:
         return self.builder.gep(pointer, [offset])
 
+    def wide(self, bits: Any) -> Any:
+        """float32 from the bits of as many bfloat16."""
+        whole = ir.VectorType(I32, bits.type.count)
+        shifted = self.builder.shl(self.builder.zext(bits, whole), ir.Constant(whole, [16] * bits.type.count))
+        return self.builder.bitcast(shifted, ir.VectorType(ir.FloatType(), bits.type.count))
+
     def _vector_pointer(self, pointer: Any, vector: int) -> Any:
         moved = self.builder.gep(pointer, [I64(vector * self.lanes)]) if vector else pointer
         return self.builder.bitcast(moved, self.vector.as_pointer())
 
     def load(self, pointer: Any, vector: int = 0, mask: Any = None) -> Any:
         """The vector at `pointer + vector * lanes`; lanes that the mask leaves out are not read and give 0."""
+        if pointer.type.pointee == I16 and mask is None:
+            halves = ir.VectorType(I16, self.lanes)
+            at = self.builder.bitcast(self.at(pointer, I64(vector * self.lanes)), halves.as_pointer())
+            return self.wide(self.builder.load(at, align=2, typ=halves))
         where = self._vector_pointer(pointer, vector)
         if mask is None:
             return self.builder.load(where, align=self.align, typ=self.vector)

@@ -53,11 +53,6 @@ NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
 
 
-def widened(*arrays: Array | None) -> list[Any]:
-    """The arrays, those of bfloat16 as float32."""
-    return [a if a is None or not is_bfloat16(a.dtype) else cast(a, np.float32) for a in arrays]
-
-
 def accepts(a: Array, b: Array) -> bool:
     """Whether `matmul` takes these operands: matrices or stacks of them, both float32 or both float64.
 
@@ -121,16 +116,30 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
     The result of bfloat16 is float32, for the caller to round.
     """
-    whole = is_bfloat16(x.dtype) and is_bfloat16(weight.dtype)
-    x, weight, bias = widened(x, weight, bias)
     (M, K), N = x.shape, weight.shape[0]
+    if is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
+        return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32))
     if _is_small(1, M, N, K) and x.flags.forc and weight.flags.forc:
         return linear_reference(x, weight, bias)
     y = np.empty((M, N), x.dtype)
     if bias is not None:
         bias = np.require(bias, None, ["C", "A", "W"])
-    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias, whole)
+    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
     return y
+
+
+def _product_of_bfloat16(a: Array, b: Array, bias: Array | None = None) -> Array:
+    """a @ b + bias in float32, of matrices of bfloat16; on matrix tiles, they are read as they are."""
+    (M, K), N = a.shape, b.shape[1]
+    if _matrix_tiles.AVAILABLE and a.size and b.size:
+        c = np.empty((M, N), np.float32)
+        bias_or_nothing = NOTHING[FLOAT32] if bias is None else np.require(bias, None, ["C", "A", "W"])
+        (left, (a0,), a_row, a_col), (right, (b0,), b_row, b_col) = (operand(x.view(np.uint16), ()) for x in (a, b))
+        where = left, int(a0), a_row, a_col, right, int(b0), b_row, b_col, c.ravel()
+        if multiply_in_pieces(M, N, K, *where, bias is not None, bias_or_nothing, True):
+            return c
+    a, b = cast(a, np.float32), cast(b, np.float32)
+    return matmul(a, b, whole=True) if bias is None else linear(a, b.T, bias)
 
 
 def linear_reference(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -148,12 +157,13 @@ def linear_backward(
 
     Those of bfloat16 are float32, for the caller to round.
     """
-    whole = all(is_bfloat16(a.dtype) for a in (g, x, weight))
-    g, x, weight = widened(g, x, weight)
+    product = _product_of_bfloat16 if all(is_bfloat16(a.dtype) for a in (g, x, weight)) else matmul
+    if product is matmul:
+        g, x, weight = (cast(a, np.float32) if is_bfloat16(a.dtype) else a for a in (g, x, weight))
     return (
-        matmul(g, weight, whole=whole) if need_x else None,
-        matmul(g.T, x, whole=whole) if need_weight else None,
-        sum_rows(g) if need_bias else None,
+        product(g, weight) if need_x else None,
+        product(g.T, x) if need_weight else None,
+        sum_rows(cast(g, np.float32) if is_bfloat16(g.dtype) else g) if need_bias else None,
     )
 
 
