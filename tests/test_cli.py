@@ -255,6 +255,12 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
         ("train text.txt --min-delta 0.1", "--min-delta is about --patience"),
         ("train text.txt --decay-of norm", "--decay-of must be parts and their decay"),
         ("train text.txt --context 8 --decay-of nrom=0", "no parameter has a part named 'nrom'; there are"),
+        (
+            "train text.txt --context 8 --layers 1e9",
+            "--layers 1000000000, --channels 128, --batch 12 of 8: takes at least",
+        ),
+        ("train text.txt --context 8 --batch 1e9", "GB, and this machine has"),
+        ("train text.txt --context 8 --channels 1e9 --dry-run", "make one of them smaller"),
         ("train text.txt --overfit-one-batch --dry-run", "--overfit-one-batch and --dry-run cannot be combined"),
         ("train text.txt --overfit-one-batch --out x", "--overfit-one-batch and --out cannot be combined"),
         ("train --overfit-one-batch --resume run", "--overfit-one-batch and --resume cannot be combined"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tinygrad_tf.training.calibrate import (
     Calibration,
     calibrate,
     expected_seconds,
+    memory,
     sizes_to_try,
     steps_for,
 )
@@ -50,6 +52,21 @@ def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
     source = f"{data.text.get('source')} ({files} files)" if files > 1 else str(data.text.get("source"))
     size = f"{len(data.tokens):,} characters, {len(data.tokenizer)} different ones"
     tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")
+
+
+def check_memory(config: TrainConfig, data: Data) -> None:
+    """An InputError when the machine has not got the memory that this model and batch take at the least."""
+    try:
+        there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows
+        return
+    needed = memory(config, len(data.tokenizer))
+    if needed > there:
+        sizes = f"--layers {config.layers}, --channels {config.channels}, --batch {config.batch} of {config.context}"
+        raise InputError(
+            f"{sizes}: takes at least {needed / 2**30:,.0f} GB, and this machine has {there / 2**30:,.0f}; "
+            "make one of them smaller (--micro-batch and --recompute save memory)"
+        )
 
 
 def tell_model(display: PlainDisplay, config: TrainConfig, model: Any) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from tinygrad_tf.cli.display import PlainDisplay, make_display, one_line
 from tinygrad_tf.cli.plan import (
     Data,
+    check_memory,
     compiling,
     fitting_trainer,
     measured_trainer,
@@ -64,6 +65,7 @@ def train(request: Request) -> int:
         check_free(Path(request.out))
     data = _read(request)
     split_tokens(data.tokens, config.context, config.validation_fraction)  # long enough?
+    check_memory(config, data)
     tell_text(display, data, config)
     if request.overfit:
         return _overfit(config, data, display)
@@ -113,6 +115,7 @@ def _resume(run: Run, request: Request, display: PlainDisplay) -> int:
     """Go on with a run, with the settings that may change."""
     config, changes = _merged(run, request)
     data = Data(run.tokens(), run.tokenizer, run.text)
+    check_memory(config, data)
     trainer = Trainer(config, data.tokens, len(data.tokenizer))
     run.load(trainer)
     if config.steps < trainer.step:

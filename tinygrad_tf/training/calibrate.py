@@ -85,6 +85,16 @@ def sizes_to_try(seconds: float, measured: Calibration, config: TrainConfig) -> 
     return [size for size, guess in zip(sizes, guesses, strict=True) if guess * ENOUGH_STEPS <= 2 * seconds][::-1]
 
 
+def memory(config: TrainConfig, vocabulary_size: int) -> int:
+    """Bytes that training takes at least: weights, gradients and two moments, and what a part of the batch keeps."""
+    c = config
+    parameters = c.layers * 12 * c.channels**2 + (vocabulary_size + c.context) * c.channels
+    rows = min(c.batch, c.micro_batch or c.batch)
+    layers = min(c.layers, 2) if c.recompute else c.layers
+    kept = 4 if c.precision == "float32" else 2
+    return 16 * parameters + kept * rows * c.context * (16 * layers * c.channels + vocabulary_size)
+
+
 def work(config: TrainConfig) -> float:
     """Multiplications of one step, up to a factor: 12 C^2 in the matrices of a layer, 2 T C in its attention."""
     each = config.layers * (12 * config.channels**2 + 2 * config.context * config.channels)
