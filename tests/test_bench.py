@@ -157,8 +157,21 @@ def test_a_library_that_fails_leaves_the_others_their_row(monkeypatch: pytest.Mo
     assert row.problem() == "Another: ModuleNotFoundError: No module named 'no_such_library'"
 
 
+def test_a_row_that_fails_says_so_and_the_next_one_begins_anew() -> None:
+    measurer = Measurer(Pace(1, turn_seconds=0.0, rounds=1))
+    try:
+        name = next(iter(operations.products()))
+        bad, good = (Case(n, "operation", {"name": n}, (NUMPY,)) for n in ("nothing", name))
+        assert (measurer.measure(bad, (NUMPY,), shared=True).problem() or "").startswith("NumPy: KeyError")
+        rows = [measurer.measure(good, (NUMPY,), shared=True) for _ in range(2)]
+        assert all(row.problem() is None and row.seconds[NUMPY] > 0 for row in rows)
+    finally:
+        measurer.close()
+
+
 def test_errors_of_a_worker_are_one_line() -> None:
     worker = Worker(NUMPY, 1)
+    assert processes.START_OTHER in worker._process.args  # type: ignore[operator]
     try:
         worker.answer()
         with pytest.raises(WorkerError, match=r"^NumPy: KeyError: 'no such operation'$"):
@@ -168,6 +181,36 @@ def test_errors_of_a_worker_are_one_line() -> None:
             worker.ask(run=1)
     finally:
         worker.close()
+
+
+class Clerk:
+    """In a worker's place: the seconds that it is told, a loss for each run, and a note of who was asked when."""
+
+    def __init__(self, name: str, seconds: list[float], diary: list[tuple[str, object]], late: float = 0.0) -> None:
+        self.name, self.seconds, self.diary, self.late = name, list(seconds), diary, late
+
+    def ask(self, **request: object) -> dict[str, object]:
+        self.diary.append((self.name, request.get("run", "build")))
+        loss = 1.0 if "build" in request else 1.0 + self.late
+        return {"first": 9.0, "seconds": self.seconds.pop(0), "values": [loss], "peak": len(self.diary)}
+
+
+def test_rounds_of_turns() -> None:
+    """Who goes first changes; the slowest decides how often; medians are of ratios in each round; late losses count."""
+    diary: list[tuple[str, object]] = []
+    team = processes.Team(1)
+    team.workers = {
+        OWN: Clerk(OWN, [0.01, 1.0, 2.0, 4.0], diary),  # type: ignore[dict-item]
+        PYTORCH: Clerk(PYTORCH, [0.05, 5.0, 4.0, 12.0], diary, 3e-4),  # type: ignore[dict-item]
+    }
+    case = Case("x", "step", {}, multiply_adds=6.0, tokens=10, rounds=3)
+    row = Measurer(Pace(1, turn_seconds=0.2))._measure(case, (OWN, PYTORCH), team)
+    assert [name for name, _ in diary] == [OWN, PYTORCH, OWN, PYTORCH, PYTORCH, OWN, OWN, PYTORCH]
+    assert [what for _, what in diary] == ["build"] * 2 + [4] * 6 and (row.runs, row.rounds) == (4, 3)
+    assert row.seconds == {OWN: 2.0, PYTORCH: 5.0} and row.ratios == {PYTORCH: 3.0}
+    assert row.tokens_per_second == {OWN: 5.0, PYTORCH: 2.0}
+    assert row.multiply_adds_per_second == {OWN: 3.0, PYTORCH: 1.2}
+    assert row.peak_bytes == {OWN: 7, PYTORCH: 8} and row.difference == pytest.approx(3e-4, rel=1e-3)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -194,7 +237,7 @@ def test_difference_and_problems() -> None:
 
 def test_a_digest_notices_signs_places_and_sizes() -> None:
     x = np.random.default_rng(0).standard_normal((6, 6))
-    for other in (-x, x.T, x * 1.001, x[::-1], np.abs(x)):
+    for other in (-x, x.T, x * 1.001, x[::-1], np.abs(x), np.maximum(x, 0), np.minimum(x, 0)):
         assert difference([digest(x)], [digest(other)]) > 1e-4
     assert difference([digest(x)], [digest(x.astype(np.float32))]) < 1e-6
 
@@ -252,20 +295,39 @@ def test_all_ways_to_write_give_the_same_text() -> None:
     assert (gpt.generate_without_cache(tg, SIZES, 1)()[:, 0] == following).all()
 
 
-@pytest.mark.parametrize("name", [*list(operations.products())[:3], "GELU 768x512 forward + backward"])
-def test_operations(name: str) -> None:
-    """Products are those of their layout, against NumPy; a backward pass is there for each input."""
-    results = operations.make(tg, name)()
-    if name in operations.products():
-        layout, M, K, N = operations.products()[name]
-        generator = np.random.default_rng(0)
-        a = generator.standard_normal((M, K) if layout[0] == "N" else (K, M)).astype(np.float32)
-        b = generator.standard_normal((K, N) if layout[1] == "N" else (N, K)).astype(np.float32)
-        right = (a if layout[0] == "N" else a.T) @ (b if layout[1] == "N" else b.T)
-        assert results[0].shape == (M, N) and np.allclose(results[0].numpy(), right, atol=1e-3)
-        assert np.allclose(operations.make(np, name)()[0], right)
-    else:
-        assert [tuple(x.shape) for x in results] == [(768, 512)] * 2
+def test_products_are_those_of_linear_layers() -> None:
+    """y = x W.T, dx = dy W and dW = dy.T x, for 12 x 64 rows."""
+    found = list(operations.products().values())
+    assert found[:3] == [("NT", 768, 128, 384), ("NN", 768, 384, 128), ("TN", 384, 768, 128)]
+    assert found[9:12] == [("NT", 768, 512, 128), ("NN", 768, 128, 512), ("TN", 128, 768, 512)]
+    assert found[12] == ("NT", 768, 128, 65) and len(found) == 15
+
+
+@pytest.mark.parametrize("name", list(operations.products())[:3])
+def test_products(name: str) -> None:
+    """Each layout against NumPy, which is given the same numbers."""
+    layout, M, K, N = operations.products()[name]
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal((M, K) if layout[0] == "N" else (K, M)).astype(np.float32)
+    b = generator.standard_normal((K, N) if layout[1] == "N" else (N, K)).astype(np.float32)
+    right = (a if layout[0] == "N" else a.T) @ (b if layout[1] == "N" else b.T)
+    assert np.allclose(operations.make(tg, name)()[0].numpy(), right, atol=1e-3)
+    assert np.allclose(operations.make(np, name)()[0], right)
+
+
+def test_backward_passes_give_every_gradient() -> None:
+    names = [name for name in operations.names() if name.endswith(" forward + backward")]
+    assert len(names) == len(operations.functions())
+    for name in names:
+        _, shapes = operations.functions()[name.removesuffix(" forward + backward")]
+        y, *gradients = operations.make(tg, name)()
+        assert [tuple(g.shape) for g in gradients] == shapes and all(g.abs().sum().item() > 0 for g in gradients)
+        assert (
+            difference(
+                [digest(operations.make(tg, name.removesuffix(" + backward"))()[0].numpy())], [digest(y.numpy())]
+            )
+            < 1e-6
+        )
 
 
 def test_adamw_moves_every_weight_of_the_model() -> None:
