@@ -34,7 +34,7 @@ class GPTConfig:
     kv_heads: int | None = None  # heads of keys and values, shared by groups of query heads; None: as many as heads
     d_ff: int | None = None  # inner width of the feed-forward network; None: 4 C, or 8/3 C with a gate
     tied: bool = True  # token embedding and last layer share their weight
-    scale_embeddings: bool = False  # multiply embeddings by sqrt(C), as the Transformer does
+    scale_embeddings: bool | None = None  # multiply embeddings by sqrt(C); None: if sinusoids, of size 1, are added
     window: int = 32  # of attention='local'
     block_size: int = 16  # of attention='block_sparse'
     rope_pairing: str = "halves"  # of positions='rope': 'halves' or 'interleaved'
@@ -62,6 +62,8 @@ class GPT(nn.Module):
         self.config = config
         C, head_size = config.channels, config.channels // config.heads
         self.token_embedding = nn.Embedding(config.vocab_size, C)
+        scaled = config.scale_embeddings
+        self.scales_embeddings = config.positions == "sinusoidal" if scaled is None else scaled
         self.position_embedding = added_positions(config.positions, config.context, C)
         self.attention_positions = attention_positions(
             config.positions, config.heads, head_size, False, config.rope_pairing, config.rope_base
@@ -116,7 +118,7 @@ class GPT(nn.Module):
         """
         start = self._start(ids, cache)
         x = self.token_embedding(ids)
-        if self.config.scale_embeddings:
+        if self.scales_embeddings:
             x = x * math.sqrt(self.config.channels)
         x = self.dropout(self.position_embedding(x, start, positions))
         for i, block in enumerate(self.blocks):
