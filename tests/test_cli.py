@@ -245,6 +245,10 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
         ),
         ("sample run --beams 2 --temperature 0.5", "leave out --temperature"),
         ("sample run --length-penalty 1", "--length-penalty 1.0 compares beams: give --beams above 1, too"),
+        (
+            "sample run --beams 2 --length-penalty 1e9",
+            "--length-penalty must be a number from 0 (plain log-probability) to",
+        ),
         ("sample run --stop=", "--stop must be a text of at least one character"),
         ("sample run --stop at --beams 2", "--stop 'at': with --beams it must be a single character"),
         ("train text.txt --schedule sine", "--schedule must be one of cosine, noam, linear, constant; got 'sine'"),

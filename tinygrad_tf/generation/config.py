@@ -70,7 +70,7 @@ class GenerationConfig:
         _whole("num_beams", self.num_beams, 1)
         _whole("block_size", self.block_size, 1)
         _number("temperature", self.temperature, "a number from 0 (always the likeliest) upwards", 0.0)
-        _number("length_penalty", self.length_penalty, "a number from 0 (plain log-probability) upwards", 0.0)
+        _number("length_penalty", self.length_penalty, "a number from 0 (plain log-probability) to 100", 0.0, 100.0)
         for name in ("top_p", "min_p"):
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name), "a number from 0 to 1", 0.0, 1.0)
