@@ -122,6 +122,31 @@ def test_a_convolutional_network_trains_as_in_pytorch(torch: ModuleType) -> None
     assert losses[0][-1] < losses[0][0]
 
 
+def test_lazy_layers_become_plain_ones_as_in_pytorch(torch: ModuleType) -> None:
+    """The same weights from the same seed, with an optimiser made before the sizes are known."""
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(5)
+        n = t.nn
+        model = n.Sequential(
+            n.LazyConv2d(4, 3, groups=2), n.LazyBatchNorm2d(), n.LazyConvTranspose2d(3, 2, bias=False), n.Flatten(),
+            n.LazyLinear(6), n.Unflatten(1, (2, 3)), n.LazyConv1d(2, 1), n.LazyConvTranspose1d(2, 1),
+            n.LazyBatchNorm1d(),
+        )  # fmt: skip
+        optimizer = t.optim.SGD(model.parameters(), 0.1)
+        x = t.linspace(-1, 1, 3 * 2 * 5 * 5).reshape(3, 2, 5, 5)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (model(x) * t.arange(3.0)).square().mean().backward()
+            optimizer.step()
+        found.append([repr(model), *(v.numpy() for v in model.state_dict().values())])
+    assert found[0][0] == found[1][0]
+    for got, want in zip(found[1][1:], found[0][1:], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="groups must divide 3 channels, got 2"):
+        nn.LazyConv1d(4, 2, groups=2)(tg.ones(1, 3, 5))
+
+
 def test_values_that_can_be_counted() -> None:
     x = tg.tensor([[[1.0, 2.0, 4.0, 8.0]]], requires_grad=True)
     assert F.conv1d(x, tg.tensor([[[1.0, 10.0]]]), stride=2).tolist() == [[[21.0, 84.0]]]

@@ -64,6 +64,15 @@ from tinygrad_tf.nn.layers import (
     PairwiseDistance,
     Unflatten,
 )
+from tinygrad_tf.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyLinear,
+)
 from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.loss import (
     BCELoss,
@@ -177,6 +186,13 @@ __all__ = [
     "L1Loss",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyLinear",
     "LeakyReLU",
     "LearnedPositions",
     "Linear",
