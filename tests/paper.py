@@ -93,6 +93,11 @@ PAPER: list[tuple[str, str, list[str]]] = [
         [f"{ATTENTION}:MultiHeadAttention.__init__|self.head_size =", f"{EXAMPLES}/heads_as_shapes.py:split"],
     ),
     (
+        "3.2.2",
+        "why several heads",
+        [f"{EXAMPLES}/one_head_or_several.py:train", f"{EXAMPLES}/heads_take_roles.py:right"],
+    ),
+    (
         "3.2.3",
         "encoder-decoder attention: queries of the decoder, keys and values of the encoder",
         [f"{MODEL}:DecoderLayer.forward.look", f"{ATTENTION}:MultiHeadAttention.remember"],
@@ -129,8 +134,10 @@ PAPER: list[tuple[str, str, list[str]]] = [
         ],
     ),
     ("3.5", "PE(pos+k) is a linear function of PE(pos)", [f"{POSITION}:rotation"]),
+    ("3.5", "beyond the lengths of training", [f"{EXAMPLES}/beyond_training_length.py:losses"]),
     ("3.5, table 3 (E)", "learned positions instead", [f"{POSITION}:LearnedPositions"]),
     ("4, table 1", "n² d of attention beside n d² of recurrence", [f"{EXAMPLES}/cost_of_attention.py:multiply_adds"]),
+    ("4, table 1", "maximum path length: how far a gradient reaches", [f"{EXAMPLES}/gradient_reach.py:reach"]),
     ("4", "self-attention restricted to a neighbourhood", [f"{VARIANTS}:LocalAttention"]),
     ("5.1", "sentences batched together by length", ["utils/data/pairs.py:batches_by_length"]),
     ("5.3", "Adam with β₂ = 0.98 and ε = 10⁻⁹", ["optim/adam.py:Adam"]),
@@ -151,6 +158,11 @@ PAPER: list[tuple[str, str, list[str]]] = [
         "base: 65 million parameters, and big",
         [f"{MODEL}:TransformerConfig.base", f"{MODEL}:TransformerConfig.big"],
     ),
+    (
+        "6.1",
+        "a sequence into another, with its attention",
+        [f"{EXAMPLES}/translate_dates.py:draw", f"{EXAMPLES}/reverse_strings.py:draw"],
+    ),
     ("figures 3 and 4", "attention that resolves a pronoun", [f"{EXAMPLES}/pronoun.py:draw"]),
 ]
 
@@ -164,6 +176,16 @@ WORDS: list[tuple[str, str, list[str]]] = [
             f"{ATTENTION}:MultiHeadAttention.__init__|self.key_proj =",
             f"{ATTENTION}:MultiHeadAttention.__init__|self.value_proj =",
         ],
+    ),
+    (
+        "soft dictionary (软性的字典)",
+        "attention as a look-up that can be taught",
+        [f"{EXAMPLES}/soft_dictionary.py:Dictionary"],
+    ),
+    (
+        "three projections (三个投影)",
+        "why query and key are not the same",
+        [f"{EXAMPLES}/one_projection_or_three.py:Ring"],
     ),
     ("cross-attention (交叉注意力)", "queries of one sequence, keys and values of another", [f"{MODEL}:DecoderLayer"]),
     ("softmax (归一化)", "scores to weights that sum to 1", ["ops/softmax.py:softmax_reference"]),
@@ -219,6 +241,16 @@ WORDS: list[tuple[str, str, list[str]]] = [
         ["generation/cache.py:GrowingCache", "generation/paged.py:PagedCache"],
     ),
     ("GPT", "the decoder alone", [f"{GPT}:GPT", f"{MODERN}:ModernDecoder"]),
+    (
+        "fixed-length bottleneck (固定长度上下文向量)",
+        "a sentence in one vector, and Bahdanau attention",
+        [f"{EXAMPLES}/fixed_length_bottleneck.py:Copier"],
+    ),
+    (
+        "induction: one layer finds, the next goes on",
+        "what stacked attention can do",
+        [f"{EXAMPLES}/two_layers_find_repeats.py:looks_behind_same"],
+    ),
     (
         "RNN, GRU, LSTM (循环网络)",
         "the step by step of before",
