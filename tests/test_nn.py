@@ -459,6 +459,15 @@ def test_hooks_see_and_replace() -> None:
     assert seen[1][0][0].tolist() == [[1.0, 1.0]]
 
 
+def test_recurrent_layers_list_their_weights() -> None:
+    layer = nn.LSTM(3, 4, num_layers=2, bidirectional=True)
+    assert layer._flat_weights_names == [name for name, _ in layer.named_parameters()]
+    assert [[tuple(p.shape) for p in group] for group in layer.all_weights][1:3] == [
+        [(16, 3), (16, 4), (16,), (16,)],
+        [(16, 8), (16, 4), (16,), (16,)],
+    ]
+
+
 def test_module_casts_in_place() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     weight = model[0].weight

@@ -108,6 +108,17 @@ class _Recurrent(Module):
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        """The names of the parameters, as initialisation code written for PyTorch asks for them."""
+        return list(self._parameters)
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters, layer by layer (and direction by direction)."""
+        suffixes = [suffix for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
+        return [[p for n, p in self._parameters.items() if n.endswith(suffix)] for suffix in suffixes]
+
     def flatten_parameters(self) -> None:
         """PyTorch's rearrangement for graphics processors; there is nothing to rearrange here."""
 
