@@ -211,6 +211,14 @@ def test_rounds_of_turns() -> None:
     assert row.tokens_per_second == {OWN: 5.0, PYTORCH: 2.0}
     assert row.multiply_adds_per_second == {OWN: 3.0, PYTORCH: 1.2}
     assert row.peak_bytes == {OWN: 7, PYTORCH: 8} and row.difference == pytest.approx(3e-4, rel=1e-3)
+    assert not row.errors
+
+
+def test_results_that_are_not_finite_are_wrong_without_another_library() -> None:
+    team = processes.Team(1)
+    team.workers = {OWN: Clerk(OWN, [1.0, 1.0], [], math.nan)}  # type: ignore[dict-item]
+    row = Measurer(Pace(1, rounds=1))._measure(Case("x", "step", {}), (OWN,), team)
+    assert row.problem() == "tinygrad_tf: a result is not finite"
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -376,3 +384,19 @@ def test_copy_copies_everything() -> None:
     A, B = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     peak._run_copy(4, 16, A, B)
     assert (A == B).all()
+
+
+def test_rates_are_work_by_the_best_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of n times takes n milliseconds, or twice as long; n is what fills the seconds."""
+    asked: list[int] = []
+
+    def seconds(run: object, times: int) -> float:
+        asked.append(times)
+        return times * 1e-3 * (1 + len(asked) % 2)
+
+    monkeypatch.setattr(peak, "_seconds", seconds)
+    assert peak._rate(lambda times: None, 5, seconds=2.0) == pytest.approx(5e3)
+    assert asked[-1] * peak.RUNS * 2e-3 >= 1.0 and len(asked) > peak.RUNS
+    monkeypatch.setattr(peak, "_rate", lambda run, work, seconds: work)
+    assert peak.register_rate(1) == peak.SUMS * peak.LANES and peak.copy_rate(1, 8) == 2 * (8 << 20)
+    assert peak.tile_rate(1) == 4 * 16 * 16 * 32

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.bench.processes import OWN, PYTORCH, Team, WorkerError
+from tinygrad_tf.bench.processes import OWN, PYTORCH, SHOWN, Team, WorkerError
 
 AGREE = 1e-4  # the largest relative difference between two libraries that counts as the same, in float32
 AGREE_TOKENS = 0.9  # the share of equal tokens that does: where two are almost equally likely, the last bit decides
@@ -107,6 +107,8 @@ class Measurer:
         """What a case's program gives, run once by its one library; WorkerError if it cannot."""
         (library,) = case.libraries
         with self._team(case.libraries, False) as team:
+            if library not in team.workers:
+                raise WorkerError(team.errors[library])
             with team.trying(library):
                 answer = team.workers[library].ask(build=case.program, arguments=case.arguments, twice=False)
                 return answer["values"][0]
@@ -140,6 +142,7 @@ class Measurer:
                     values[library] += answer["values"]
         row.errors = dict(team.errors)
         present = _present(wanted, team)
+        row.errors |= {name: f"{SHOWN[name]}: a result is not finite" for name in present if not _finite(values[name])}
         _fill(row, case, present, rounds)
         if OWN in present and len(present) > 1:
             row.difference = max(difference(values[OWN], values[other]) for other in present if other != OWN)
@@ -148,6 +151,10 @@ class Measurer:
 
 def _present(wanted: Sequence[str], team: Team) -> list[str]:
     return [library for library in wanted if library in team.workers]
+
+
+def _finite(values: Sequence[Any]) -> bool:
+    return all(np.isfinite(np.asarray(value)).all() for value in values)
 
 
 def _fill(row: Row, case: Case, libraries: Sequence[str], rounds: Sequence[dict[str, float]]) -> None:

@@ -39,7 +39,7 @@ def command(
     sections: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SECTION]...", help=f"Any of {', '.join(SECTIONS)}. Without any: all.", show_default=False
+            metavar="[SECTION]...", help=f"Any of {', '.join(SECTIONS)}. Without any: all four.", show_default=False
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Also the baby configuration: seconds a step.")] = False,
@@ -54,8 +54,8 @@ def command(
 ) -> Callable[[], int]:
     """Measure this machine, training steps, operations and generation, beside PyTorch where it is installed.
 
-    The libraries take turns in processes of their own. A ratio above 1 means that the other one takes longer. All
-    sections take some five minutes, on an otherwise idle machine. Exit code 1: a row failed, or the libraries disagree.
+    The libraries take turns in processes of their own. Let nothing else run meanwhile: all sections take five minutes
+    or so, and --full two more. Exit code 1: a row failed, or the libraries disagree.
     """
 
     def job() -> int:
