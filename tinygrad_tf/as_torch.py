@@ -409,6 +409,10 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "view_as_complex": "the parts are views of the pairs; the result is a ComplexTensor, which has a few methods",
     "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
+    "nn.functional.interpolate": "no antialias, no volumes (N, C, D, H, W): pictures and sequences only",
+    "nn.functional.adaptive_max_pool1d": "no return_indices; see max_pool1d",
+    "nn.functional.adaptive_max_pool2d": "no return_indices; see max_pool2d",
+    "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
     "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
     "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
