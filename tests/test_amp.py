@@ -125,6 +125,14 @@ def test_a_weight_is_cast_once_in_a_block_and_again_when_it_has_changed() -> Non
     assert w.grad is not None and w.grad.tolist() == [[4.0] * 3] * 3
 
 
+def test_a_cast_made_without_recording_is_not_used_where_gradients_are_wanted() -> None:
+    w, x = nn.Parameter(tg.ones(3, 3)), tg.ones(2, 3)
+    with autocast("cpu"):
+        with tg.no_grad():
+            assert not F.linear(x, w).requires_grad
+        assert F.linear(x, w).requires_grad
+
+
 def test_without_the_cache_nothing_is_kept() -> None:
     with autocast("cpu", cache_enabled=False):
         F.linear(tg.ones(2, 3), nn.Parameter(tg.ones(3, 3)))

@@ -53,6 +53,24 @@ def test_blocks_with_dropout_have_the_same_gradients(precision: Any) -> None:
     both(build)
 
 
+def test_a_weight_that_autocast_has_cast_before_is_cast_again_inside() -> None:
+    """Two checkpoints share a weight with each other and with the outside: both runs must record the same."""
+    layer = nn.Linear(4, 4)
+
+    def build(call: Any) -> list[Any]:
+        layer.zero_grad()
+        x = tg.ones(2, 4, requires_grad=True)
+        with tg.autocast("cpu"):
+            h = layer(x)
+            h = call(lambda h: layer(h).tanh(), h)
+            h = call(lambda h: layer(h).tanh(), h)
+        h.float().sum().backward()
+        return [h, x.grad]
+
+    both(build)
+    assert layer.weight.grad is not None
+
+
 def test_second_derivatives_and_second_passes() -> None:
     def build(call: Any) -> list[Any]:
         x, w = leaf(4, 3), leaf(3, 3, seed=1)

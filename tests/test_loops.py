@@ -210,6 +210,8 @@ def test_patience_counts_evaluations_without_progress_and_the_best_weights_come_
         answers.append(stopping.step(loss, model))
     assert answers == [False, False, False, False, True, False]  # 0.65 is lower, but not by 0.1
     assert stopping.best == 0.4
+    with tg.no_grad():
+        model.weight.fill_(99.0)  # what was kept is a copy
     stopping.restore(model)
     assert model.weight.item() == 5.0
     again = EarlyStopping(patience=2, min_delta=0.1)
@@ -277,6 +279,7 @@ def test_the_lowest_loss_is_the_entropy_of_what_follows_equal_beginnings() -> No
     second = 2 * math.log(2)  # behind 1 2 come 5 and 6
     assert lowest_loss(inputs, targets) == pytest.approx((first + second) / 6)
     assert lowest_loss(inputs[:1], targets[:1]) == 0.0
+    assert lowest_loss(np.array([[1, 2], [3, 2]]), np.array([[2, 5], [2, 6]])) == 0.0  # it is the whole beginning
 
 
 def test_a_model_that_works_learns_one_batch_and_has_its_own_weights_again() -> None:

@@ -74,7 +74,7 @@ class TrainConfig:
     beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, most=1.0)
     gradient_clip: float = _option(1.0, "largest norm of the gradient; 0: no clipping", least=0.0)
 
-    precision: str = _option("float32", "of activations; 16 bits take half the memory, not time", choices=PRECISIONS)
+    precision: str = _option("float32", "of activations; 16 bits take half of the memory", choices=PRECISIONS)
     recompute: bool = _option(False, "compute blocks again in the backward pass: less memory, more time")
     patience: int | None = _option(
         None, "stop after so many evaluations without progress, at the best weights [default: never]", least=1
