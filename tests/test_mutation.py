@@ -6,6 +6,7 @@ import pytest
 
 from tests.mutation import survey as surveying
 from tests.mutation.damage import CHANGES, Mutant, all_operations, mutants_of
+from tests.mutation.kernels import MUTANTS, KernelMutant
 from tests.mutation.rows import check_second_order_of_square, check_ways_agree, is_small, watch
 from tests.mutation.survey import CAUGHT, EQUIVALENT, NOT_MADE, SURVIVED, judge, survey, unseen_rules
 from tinygrad_tf import ops
@@ -32,6 +33,12 @@ def test_a_sample_of_mutants_is_caught() -> None:
     assert len(verdicts) > 20
     assert [str(v) for v in verdicts if v.outcome == SURVIVED] == []
     assert sum(v.outcome == CAUGHT for v in verdicts) > len(verdicts) // 2
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_mutant_of_a_kernel_fits_its_source(mutant: KernelMutant) -> None:
+    """The text to damage is there, once; `python -m tests.mutation` compiles and tries them, which takes minutes."""
+    assert mutant.source().read_text(encoding="utf-8").count(mutant.sound) == 1
 
 
 def rows_named(*names: str) -> list[Case]:

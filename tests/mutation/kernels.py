@@ -26,6 +26,9 @@ class KernelMutant:
     tests: str
     names: str
 
+    def source(self, folder: Path = TOP) -> Path:
+        return folder / "tinygrad_tf" / "kernels" / f"{self.file}.py"
+
     def __str__(self) -> str:
         sound, damaged = (" ".join(text.split()) for text in (self.sound, self.damaged))
         return f"{self.file}: {sound}  ->  {damaged}"
@@ -60,7 +63,7 @@ MUTANTS = [
     rows("cross_entropy", "cross_entropy_backward", HIT, HIT.removesuffix(" * weight[label]")),
     KernelMutant("embedding", "target[col] += source[col]", "target[col] = source[col]", ROWS, "embedding"),
     KernelMutant("embedding", "tables[0] if count == 1 else tables.sum(0)", "tables[0]", ROWS, "embedding"),
-    KernelMutant("matmul", "total[first + j] += partial[j]", "total[first + j] = partial[j]", *LINEAR),
+    KernelMutant("elementwise", "total[col] += (first[col]", "total[col] = (first[col]", *LINEAR),
     KernelMutant("_attention_panel", "builder.fsub(g, d)", "g", *ATTENTION),
     KernelMutant("_attention_backward", "range(begin, end, CHUNK)", "range(begin + 1, end, CHUNK)", *ATTENTION),
 ]  # fmt: skip
@@ -96,7 +99,7 @@ def try_kernels(mutants: Sequence[KernelMutant]) -> Iterator[tuple[KernelMutant,
             tests = mutant.tests, mutant.names
             if tests not in passed:
                 passed[tests] = tests_pass(folder, mutant)
-            source = folder / "tinygrad_tf" / "kernels" / f"{mutant.file}.py"
+            source = mutant.source(folder)
             text = source.read_text(encoding="utf-8")
             if not passed[tests] or text.count(mutant.sound) != 1:
                 yield mutant, STALE if passed[tests] else BROKEN
