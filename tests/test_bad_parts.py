@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import nn
+from tinygrad_tf import models, nn
 
 X = tg.zeros(2, 5, 8)
 ATTENTION = nn.MultiHeadAttention(8, 2)
@@ -38,6 +38,11 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
     "an odd head": (lambda: rope(head_size=3), "head_size must be even, got 3"),
     "a head of a fraction": (lambda: rope(head_size=4.0), r"head_size must be a whole number.*got 4\.0"),
     "base zero": (lambda: rope(base=0.0), r"base must be a number above 0, got 0\.0"),
+    "base zero in a config": (
+        lambda: models.GPTConfig(5, rope_base=0.0),
+        r"GPTConfig: rope_base must be .* above 0, got 0\.0",
+    ),
+    "dropout in quotes": (lambda: models.GPTConfig(5, dropout="a"), r"GPTConfig: dropout must be in \[0, 1\], got 'a'"),
     "an unknown pairing": (lambda: rope(pairing="x"), "pairing must be one of halves, interleaved; got 'x'"),
     "a start below 0": (lambda: rope()(tg.zeros(1, 2, 3, 4), start=-1), "start must be .* at least 0, got -1"),
     "another head size": (

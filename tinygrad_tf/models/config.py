@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tinygrad_tf.nn.blocks import ATTENTIONS, FEED_FORWARDS, NORMS, check_choice
@@ -27,6 +28,8 @@ def check_parts(config: Any, sizes: tuple[str, ...], names: tuple[str, str, str]
             raise ValueError(f"{name}: {field} must be a whole number of at least 1, got {size!r}")
     if not isinstance(config.dropout, (int, float)) or not 0.0 <= config.dropout <= 1.0:
         raise ValueError(f"{name}: dropout must be in [0, 1], got {config.dropout!r}")
+    if not isinstance(config.rope_base, (int, float)) or not 0.0 < config.rope_base < math.inf:
+        raise ValueError(f"{name}: rope_base must be a number above 0, got {config.rope_base!r}")
     check_choice(f"{name}: positions", config.positions, POSITIONS)
     check_choice(f"{name}: norm", config.norm, NORMS)
     check_choice(f"{name}: activation", config.activation, FEED_FORWARDS)
