@@ -183,7 +183,9 @@ def test_parts_decay_as_they_are_told_to() -> None:
     assert sum(len(g["params"]) for g in parameter_groups(tied, 0.1, {"token_embedding": 0.0})) == len(
         list(tied.parameters())
     )
-    with pytest.raises(InputError, match=r"no parameter has a part named 'atention'; there are attention, bias, blocks"):
+    with pytest.raises(
+        InputError, match=r"no parameter has a part named 'atention'; there are attention, bias, blocks"
+    ):
         parameter_groups(model, 0.1, {"atention": 0.0})
     trainer = make_trainer(decay_of="token_embedding=0,blocks=0.25")
     decay = {id(p): g["weight_decay"] for g in trainer.optimizer.param_groups for p in g["params"]}
