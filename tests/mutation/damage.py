@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Fused, Node, Operation, Primitive, Region, Tensor, make, primitive
+from tinygrad_tf.engine import Fused, Node, Operation, Primitive, Tensor, make, primitive
+from tinygrad_tf.regions import Region
 
 Map = Callable[[np.ndarray, tuple[int, ...]], np.ndarray]
 

@@ -65,7 +65,7 @@ MUTANTS = [
     KernelMutant("embedding", "tables[0] if count == 1 else tables.sum(0)", "tables[0]", ROWS, "embedding"),
     KernelMutant("elementwise", "total[col] += (first[col]", "total[col] = (first[col]", *LINEAR),
     KernelMutant("_attention_panel", "builder.fsub(g, d)", "g", *ATTENTION),
-    KernelMutant("_attention_backward", "range(begin, end, CHUNK)", "range(begin + 1, end, CHUNK)", *ATTENTION),
+    KernelMutant("_attention_backward", "range(first, last, KEYS)", "range(first + 1, last, KEYS)", *ATTENTION),
 ]  # fmt: skip
 
 
