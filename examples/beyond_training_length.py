@@ -1,12 +1,13 @@
 """Trained on short texts, run on long ones: which kinds of positions go on working.
 
 A small model learns letters in pieces of 32, with six kinds of positions, and is then given four times as much. Look at
-the left picture, the loss at each position: up to 32 all are alike. Behind it
+the left picture, the loss at each position: up to 32 they are much alike. Behind it
 - learned positions are vectors that were never trained;
 - sinusoidal ones are sums that it has never seen, though each of their channels comes round again;
-- RoPE turns queries and keys by the distance between them, and distances above 32 are new;
+- RoPE turns queries and keys by the distance between them, and distances above 32 are new: it is often said to go on,
+  and does so for a few letters;
 - T5's relative bias has a last bucket for all that is far, and degrades slowly;
-- without positions, attention spreads over more and more letters;
+- without positions the loss is higher from the start, and a little more so when there are more letters to look at;
 - ALiBi just takes more off the score the further a letter is: nothing new happens, and the loss stays.
 
 The right one is fair to each: the loss on the same letters, given all the text before them or the last 32 letters
@@ -30,7 +31,7 @@ from tinygrad_tf.utils.data.text import standard_library_text
 from tinygrad_tf.utils.data.tokenizer import CharTokenizer
 
 SMALL = bool(os.environ.get("TINYGRAD_TF_SMALL"))
-TRAINED, LONG, STEPS, CHANNELS = (16, 64, 250, 32) if SMALL else (32, 128, 1200, 48)
+TRAINED, LONG, STEPS, CHANNELS = (16, 64, 250, 32) if SMALL else (32, 128, 900, 48)
 LETTERS = 100_000 if SMALL else 400_000
 KINDS = ["rope", "alibi"] if SMALL else ["sinusoidal", "learned", "rope", "relative", "none", "alibi"]
 
