@@ -61,6 +61,7 @@ class Reader:
 
     def _settings(self, model: Any, function: Any, layers: Any, mask: str = "mask") -> None:
         takes = _parameters(function)
+        self.modules = list(model.modules()) if isinstance(model, Module) else []
         config = getattr(model, "config", None)
         self.kind = getattr(config, "attention", "full")
         self.layers = len(layers) if layers is not None else getattr(config, "layers", None)
@@ -87,7 +88,7 @@ class Reader:
         return self.model(ids, **options)
 
     def _evaluating(self) -> Any:
-        return evaluating(self.model) if isinstance(self.model, Module) else nullcontext()
+        return evaluating(self.model, self.modules) if self.modules else nullcontext()
 
 
 class SourceReader(Reader):
