@@ -349,6 +349,24 @@ def test_whole_numbers_and_copies_are_exact_on_tiles(all_on_tiles):
 
 
 @tiles_only
+@many
+@given(st.integers(0, 2**31), st.integers(1, 140), st.booleans())
+def test_tiny_numbers_beside_others_on_tiles(all_on_tiles, seed, depth, on_the_right):
+    """Down to subnormal ones: what is lost is below 2^-126 for each number, and nothing else is touched."""
+    rng = np.random.default_rng(seed)
+    a, b = normal(seed, 40, depth), normal(seed + 1, depth, 40)
+    tiny = np.ldexp(a if not on_the_right else b, rng.integers(-149, 1, (a if not on_the_right else b).shape))
+    a, b = (a, tiny.astype(np.float32)) if on_the_right else (tiny.astype(np.float32), b)
+    suits = np.abs(tiny).max() >= 2.0**-40
+    taken, c = in_pieces(a, b)
+    assert taken == suits
+    if taken:
+        wide = a.astype(float), b.astype(float)
+        exact, size = wide[0] @ wide[1], np.abs(wide[0]) @ np.abs(wide[1])
+        assert np.all(np.abs(c - exact) <= 8 * depth * 2.0**-126 * 4 + 8 * np.finfo(np.float32).eps * size)
+
+
+@tiles_only
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, 2.0**-60])
 @pytest.mark.parametrize("side", [0, 1])
 def test_numbers_that_do_not_suit_the_tiles(all_on_tiles, monkeypatch, value, side):

@@ -162,7 +162,8 @@ class _Splitter:
         for piece in range(self.pieces):
             bits = [builder.bitcast(x, words) for x in pair]
             if piece < self.pieces - 1:  # the last has no more than 8 bits as it is
-                bits = [builder.and_(builder.add(b, every(0x8000)), every(0xFFFF0000)) for b in bits]
+                bits = [builder.add(b, every(0x8000)) for b in bits]
+            bits = [builder.and_(b, every(0xFFFF0000)) for b in bits]  # also the last: a subnormal number has others
             word = builder.or_(builder.lshr(bits[0], every(16)), bits[1])
             where = builder.bitcast(builder.gep(target, [I64(piece * PIECE)]), words.as_pointer())
             builder.store(word, where, align=4)
