@@ -19,6 +19,7 @@ def positive_definite(x: Tensor) -> Tensor:
 
 
 op("copysign", lambda a: tg.copysign(a, tg.tensor([-1.0, 2.0, -0.0, 0.0])), spread(3, 4))
+op("copysign of two", tg.copysign, spread(3, 4), spread(3, 4))
 op("hypot", tg.hypot, positive(3, 4), positive(4))
 op("fmax fmin", lambda a, b: tg.fmax(a, b) * tg.fmin(a, b + 0.03), spread(5), spread(5))
 op("deg2rad rad2deg", lambda a: tg.deg2rad(a) * tg.rad2deg(a), normal(4))
