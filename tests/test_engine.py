@@ -421,7 +421,7 @@ def test_attention_of_three_words_by_hand() -> None:
 
 
 def test_gradients_of_slices_are_put_together():
-    """Slices that tile an axis, in any order and of any size; overlapping ones; rows; and a use of the whole beside them."""
+    """Slices that tile an axis, in any order and of any size; overlapping ones; rows; and the whole beside them."""
     x = np.arange(24.0).reshape(2, 3, 4)
     weights = np.random.default_rng(0).standard_normal((2, 3, 4))
 
