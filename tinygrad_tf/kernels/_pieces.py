@@ -76,11 +76,9 @@ LEAST_USED = 0.85  # of the tiles: whole ones cost as much as full ones
 
 WORDS = np.empty(0, np.uint32), np.empty(0, WHOLE)
 
-square_product = make_tile_product(2, 2)
-square_ahead_2, square_ahead_4, square_ahead_8 = (make_tile_product(2, 2, ahead) for ahead in (2, 4, 8))
-tall_product = make_tile_product(2, 1)
-wide_product = make_tile_product(1, 2)
-single_product = make_tile_product(1, 1)
+# Each of these is compiled into the kernel: few of them, or the first start takes twice as long.
+square_product, single_product = make_tile_product(2, 2), make_tile_product(1, 1)
+square_ahead_4, square_ahead_8 = (make_tile_product(2, 2, ahead) for ahead in (4, 8))
 
 
 def in_pieces(x: NDArray[np.float32]) -> tuple[NDArray[np.float32], ...]:
@@ -223,8 +221,8 @@ def multiply_blocks(
                 )
                 found_a = max(found_a, found)
                 rows_done += ahead
-            elif m % TILE == 0 and n % TILE == 0:
-                put_tiles(m, n, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row)
+            elif m == PAIR and n == PAIR:
+                square_product(steps, pieces, x0, size, Y, y, size, C, c0, N, add, D, d0, d_row, C, 0, 0, 0)
             else:
                 put_ragged(m, n, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row, scratch, s0)
         close_tiles()
@@ -235,17 +233,15 @@ def multiply_blocks(
 
 @kernel
 def rows_ahead(rows, products):
-    """How many rows of the next strip are split during each product of tiles: 2, 4 or 8, or 0 if there are none."""
+    """How many rows of the next strip are split during each product of tiles: 4 or 8, or 0 if there are none."""
     if rows == 0:
         return 0
-    return 2 if 2 * products >= rows else 4 if 4 * products >= rows else 8
+    return 4 if 4 * products >= rows else 8
 
 
 @kernel
 def put_and_split(ahead, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0):
     """C[32, 32] = A @ B (+ D), and the next rows of A's source are split meanwhile."""
-    if ahead == 2:
-        return square_ahead_2(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
     if ahead == 4:
         return square_ahead_4(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
     return square_ahead_8(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0)
@@ -253,28 +249,18 @@ def put_and_split(ahead, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_
 
 @kernel
 def put_ragged(m, n, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row, scratch, s0):
-    """`put_tiles` for any m and n up to 32, by way of `scratch`."""
+    """C[m, n] = A @ B (+ D) for any m and n up to 32, tile by tile, by way of `scratch`."""
     if add:
         for i in range(m):
             for j in range(n):
                 scratch[s0 + i * PAIR + j] = D[d0 + i * d_row + j]
-    put_tiles(m, n, steps, A, a0, B, b0, size, scratch, s0, PAIR, add, scratch, s0, PAIR)
+    for i in range(0, m, TILE):
+        for j in range(0, n, TILE):
+            x0, y0, t0 = a0 + i // TILE * size, b0 + j // TILE * size, s0 + i * PAIR + j
+            single_product(steps, A, x0, size, B, y0, size, scratch, t0, PAIR, add, scratch, t0, PAIR, C, 0, 0, 0)
     for i in range(m):
         for j in range(n):
             C[c0 + i * c_row + j] = scratch[s0 + i * PAIR + j]
-
-
-@kernel
-def put_tiles(m, n, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row):
-    """C[m, n] (+ D) in whole tiles, one or two each way."""
-    if m > TILE and n > TILE:
-        square_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
-    elif m > TILE:
-        tall_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
-    elif n > TILE:
-        wide_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
-    else:
-        single_product(steps, A, a0, size, B, b0, size, C, c0, c_row, add, D, d0, d_row, C, 0, 0, 0)
 
 
 class Cut(NamedTuple):
