@@ -10,6 +10,7 @@ import pytest
 
 import tinygrad_tf as tg
 from tinygrad_tf import models, nn
+from tinygrad_tf.generation import GenerationConfig, generate
 
 X = tg.zeros(2, 5, 8)
 ATTENTION = nn.MultiHeadAttention(8, 2)
@@ -24,6 +25,15 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: nn.MultiHeadAttention(10, 3),
         "d_model must be divisible by num_heads.*10 and 3",
     ),
+    "heads that do not fit each other": (
+        lambda: nn.functional.scaled_dot_product_attention(*(tg.zeros(1, heads, 4, 8) for heads in (2, 3, 3))),
+        r"before the last 2 of query \(1, 2, 4, 8\), key .* must broadcast; .*enable_gqa=True",
+    ),
+    "a config for a length": (
+        lambda: generate(lambda ids: ids, [1], GenerationConfig()),
+        r"got a GenerationConfig: use stream\(model, prompt, config\)",
+    ),
+    "a length in quotes": (lambda: generate(lambda ids: ids, [1], "3"), "length must be a whole number.*got '3'"),
     "no heads": (lambda: nn.MultiHeadAttention(8, 0), "num_heads must be a whole number of at least 1, got 0"),
     "heads of a fraction": (lambda: nn.MultiHeadAttention(8, 2.0), r"num_heads must be a whole number.*got 2\.0"),
     "a size in quotes": (
@@ -111,7 +121,7 @@ BAD: dict[str, tuple[Callable[[], Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_it_is_told_in_one_line(name: str) -> None:
     do, message = BAD[name]
-    with pytest.raises((ValueError, TypeError), match=message) as caught:
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=message) as caught:
         do()
     assert "\n" not in str(caught.value)
 

@@ -194,6 +194,8 @@ def _generator(generator: Any) -> Any:
 
 
 def _length(length: int) -> int:
-    if length < 0:
-        raise InputError(f"length must be at least 0, got {length}")
+    if isinstance(length, GenerationConfig):
+        raise InputError("generate takes a length, got a GenerationConfig: use stream(model, prompt, config)")
+    if isinstance(length, str) or length < 0:
+        raise InputError(f"length must be a whole number of at least 0, got {length!r}")
     return length

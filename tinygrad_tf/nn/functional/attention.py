@@ -47,7 +47,14 @@ def scaled_dot_product_attention(
         key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
         mask = _checked_mask(attn_mask, (*q[:-1], k[-2]))
         return _dropped(query, key, value, mask, dropout_p, is_causal, scale)
-    lead = np.broadcast_shapes(q[:-3], k[:-3], v[:-3]) if enable_gqa else np.broadcast_shapes(q[:-2], k[:-2], v[:-2])
+    own = 3 if enable_gqa else 2  # the last dimensions, which need not broadcast
+    try:
+        lead = np.broadcast_shapes(q[:-own], k[:-own], v[:-own])
+    except ValueError:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: the dimensions before the last {own} of query {q}, key {k} and value {v} "
+            "must broadcast; for fewer key heads than query heads give enable_gqa=True"
+        ) from None
     return _four_dimensional(query, key, value, attn_mask, lead, enable_gqa, is_causal, scale)
 
 
