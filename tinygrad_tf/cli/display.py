@@ -116,7 +116,7 @@ class Clock:
         self.speeds: deque[float] = deque(maxlen=30)
 
     def left(self, step: int) -> float:
-        """Expected seconds, by the mean pace of this session."""
+        """Expected seconds, by the mean pace since it was started or resumed."""
         return (time.monotonic() - self.began) / max(step - self.first, 1) * (self.steps - step)
 
     def rate(self, record: Record) -> float:
