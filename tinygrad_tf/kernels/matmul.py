@@ -24,8 +24,8 @@ Versions, in GFLOP/s on one thread, best of many on a busy machine (a few percen
          147              152              138               141    OpenBLAS
 
 A of an NN product is read in place: 96 rows at a time touch few enough pages, and packing gains nothing unless its rows
-lie 16 KiB or more apart. Buffers begin on a cache line (5 %). What remains below OpenBLAS, on vector registers, are large
-products (0.84 to 0.92 at 2048 and 1024 cubed) and one or two columns beyond a panel (N = 65: 0.8 to 1.0).
+lie 16 KiB or more apart. Buffers begin on a cache line (5 %). What remains below OpenBLAS, on vector registers, are
+large products (0.84 to 0.92 at 2048 and 1024 cubed) and one or two columns beyond a panel (N = 65: 0.8 to 1.0).
 
 Results have the same bits for any number of threads: blocks and stretches of depth follow from the shape alone.
 """
