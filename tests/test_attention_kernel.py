@@ -73,7 +73,9 @@ def check(query, key, value, mask=None, is_causal=False, scale=0.3, window=None,
     exact = reference_gradients(*map(wide, (g, query, key, value, mask)), is_causal, scale, **options)
     plain = reference_gradients(g, query, key, value, mask, is_causal, scale, **options)
     for got, also, best in zip(gradients[:3], plain[:3], exact[:3], strict=True):
-        assert got.dtype == query.dtype and got.transpose(0, 2, 1, 3).flags.c_contiguous
+        assert got.dtype == query.dtype
+        merged = got.transpose(0, 2, 1, 3).reshape(got.shape[0], got.shape[2], got.shape[1] * got.shape[3])
+        assert not got.size or np.may_share_memory(got, merged)
         close(got, also, best)
     if float_mask:
         assert gradients[3].shape == mask.shape
@@ -118,6 +120,28 @@ def test_heads_split_from_one_array():
     query, key, value = (split_heads(x, 4) for x in np.split(normal(2, 50, 3 * 4 * 8), 3, axis=-1))
     assert not query.flags.c_contiguous and query.base is not None
     check(query, key, value, is_causal=True)
+
+
+@pytest.mark.parametrize(
+    ("order", "heads", "B", "T"), [((0, 1, 2), 2, 3, 40), ((2, 0, 1), 4, 1, 40), ((1, 0, 2), 4, 1, 300)]
+)
+def test_gradients_of_slices_are_slices_of_one_array(order, heads, B, T):
+    """Also of grouped heads, and where parts of the keys are added up (one batch entry of 300)."""
+    D, counts = 8, [4 if i == 0 else heads for i in order]
+    x, starts = normal(B, T, sum(counts) * D), np.cumsum([0, *counts]) * D
+    parts = [split_heads(x[..., starts[i] : starts[i + 1]], counts[i]) for i in range(3)]
+    arrays = [parts[order.index(i)] for i in range(3)]
+    check(*arrays, is_causal=True)
+    out, logsumexp = kernels.attention(*arrays, None, True, 0.3)
+    gradients = kernels.attention_backward(out, *arrays, None, out, logsumexp, True, 0.3)[:3]
+    whole = gradients[0].base
+    assert whole.shape == x.shape
+    joined = np.concatenate([gradients[i].transpose(0, 2, 1, 3).reshape(B, T, -1) for i in order], -1)
+    np.testing.assert_array_equal(whole, joined)
+    apart = kernels.attention_backward(out, *map(np.copy, arrays), None, out, logsumexp, True, 0.3)[:3]
+    for one, other in zip(gradients, apart, strict=True):
+        assert other.base is not whole
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(

@@ -464,3 +464,22 @@ def test_slices_side_by_side_are_copied_together_once(monkeypatch):
     a, b, c = t.split(2, dim=1)
     (a + 2 * b + 3 * c).sum().backward()
     assert t.grad.numpy()[0].tolist() == [1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_slices_of_one_array_are_not_copied_and_stay_as_they_are(monkeypatch, whole):
+    """What `cat` sends to parts of one tensor is put together as it lies; it is also `z`'s, so nobody may add to it."""
+    z, t = (tg.ones(4, 6, requires_grad=True) for _ in range(2))  # the walk comes to the oldest, z, last
+    y = t * 1
+    square = (y * y).sum()  # older than the slices: its gradient is added to theirs
+    a, b = (y[:, :2], y[:, 2:]) if whole else (y[:, :2], y[:, 1:5])
+    sent = tg.tensor(np.arange(24.0).reshape(4, 6))
+    both = tg.cat([a, b], dim=1) + z
+    if whole:
+        monkeypatch.setattr(np, "concatenate", None)
+    tg.autograd.backward([square, (both * sent).sum()])
+    assert np.array_equal(z.grad.numpy(), sent.numpy())
+    wanted = np.full((4, 6), 2.0)
+    wanted[:, :2] += sent.numpy()[:, :2]
+    wanted[:, slice(2, 6) if whole else slice(1, 5)] += sent.numpy()[:, 2:]
+    assert np.array_equal(t.grad.numpy(), wanted)

@@ -176,7 +176,7 @@ def walk(
             if type(held) is list:
                 held.append(part)
                 return
-            part, fresh = assemble([part], edge.shape, edge.dtype), True
+            part, fresh = assemble([part], edge.shape, edge.dtype)
         elif type(part) is not np.ndarray and not create_graph:
             part = np.asarray(part)
         if part.shape != edge.shape:
@@ -184,8 +184,10 @@ def walk(
         if part.dtype is not edge.dtype and part.dtype != edge.dtype:
             part, fresh = cast(part, dtype=edge.dtype), True
         if type(held) is list:
-            held = pending[edge] = assemble(held, edge.shape, edge.dtype)
-            owned.add(edge)
+            held, own = assemble(held, edge.shape, edge.dtype)
+            pending[edge] = held
+            if own:
+                owned.add(edge)
         if held is None:
             pending[edge] = part
             heapq.heappush(queue, (-edge.age, edge))
@@ -207,8 +209,9 @@ def walk(
             node = heapq.heappop(queue)[1]
             g = pending.pop(node)
             if type(g) is list:
-                g = assemble(g, node.shape, node.dtype)
-                owned.add(node)
+                g, own = assemble(g, node.shape, node.dtype)
+                if own:
+                    owned.add(node)
             if node.hooks:
                 g = run_hooks(node, g if create_graph else make(g), create_graph)
                 owned.discard(node)

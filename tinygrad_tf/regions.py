@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,11 +46,12 @@ class Region:
         return found
 
 
-def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """The sum of the regions as one new array.
+def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, bool]:
+    """(the sum of the regions, whether it is an array that nobody else holds).
 
     Slices that lie side by side and make up the whole, as those of `split`, are copied together; to add each of them to
-    zeros would read and write everything twice.
+    zeros would read and write everything twice. Where they are parts of one array already, as what attention sends back
+    to slices of one projection, that is the sum, and nothing is copied.
     """
     spans = [span for region in regions if (span := region.span(shape)) is not None]
     if len(spans) == len(regions) and len({axis for axis, _, _ in spans}) == 1:
@@ -61,8 +63,36 @@ def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype)
             parts.append(region.value.reshape(*shape[:axis], stop - start, *shape[axis + 1 :]))
         else:
             if end == shape[axis]:
-                return np.concatenate(parts, axis, dtype=dtype, casting="unsafe")
+                whole = _array_of(parts, axis, shape, dtype)
+                if whole is not None:
+                    return whole, False
+                return np.concatenate(parts, axis, dtype=dtype, casting="unsafe"), True
     total = np.zeros(shape, dtype)
     for region in regions:
         region.add_to(total)
-    return total
+    return total, True
+
+
+def _array_of(parts: Sequence[np.ndarray], axis: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
+    """The array whose consecutive parts along the axis these are, views of its memory; None if there is none."""
+    owner = parts[0].base
+    if type(owner) is not np.ndarray or owner.dtype != dtype or not owner.flags.c_contiguous:
+        return None
+    if owner.size != math.prod(shape):
+        return None
+    whole, start = owner.reshape(shape), 0
+    for part in parts:
+        stop = start + part.shape[axis]
+        if not _same_memory(part, whole[(slice(None),) * axis + (slice(start, stop),)]):
+            return None
+        start = stop
+    return whole
+
+
+def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays of one shape are the same view; the stride of an axis with one entry says nothing."""
+    return (
+        a.dtype == b.dtype
+        and a.__array_interface__["data"] == b.__array_interface__["data"]
+        and all(n == 1 or i == j for n, i, j in zip(a.shape, a.strides, b.strides, strict=True))
+    )

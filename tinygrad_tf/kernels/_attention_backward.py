@@ -34,12 +34,15 @@ def attention_gradients(
     index, each, total, parts, shape, g, query, key, value, mask, out, logsumexp, slopes, is_causal, window, scale,
     dquery, dkey, dvalue,
 ):  # fmt: skip
-    """`each` units; units are counted along the parts of the keys, then Hk, then B."""
+    """`each` units; units are counted along the parts of the keys, then Hk, then B.
+
+    The gradients come as (flat array, elements from one row, of all heads, to the next).
+    """
     _, H, group, _, Tk, D, Dv = shape
     heads, part_keys = H // group, (Tk + parts - 1) // parts
-    wide, wide_v = round_up(D, lanes(dquery)), round_up(Dv, lanes(dquery))
-    width, chunk = PANEL * lanes(dquery), min(CHUNK, part_keys)
-    scratch, s0 = scratch_for((2 * KEYS + 2) * width + (2 * width + 2 * chunk) * (wide + wide_v), dquery)
+    wide, wide_v = round_up(D, lanes(dquery[0])), round_up(Dv, lanes(dquery[0]))
+    width, chunk = PANEL * lanes(dquery[0]), min(CHUNK, part_keys)
+    scratch, s0 = scratch_for((2 * KEYS + 2) * width + (2 * width + 2 * chunk) * (wide + wide_v), dquery[0])
     for unit in range(index * each, min(total, (index + 1) * each)):
         item, share = divmod(unit, parts)
         b, key_head = divmod(item, heads)
@@ -66,7 +69,8 @@ def chunk_gradients(
     `fresh`: these are the first keys, so dquery holds nothing yet.
     """
     B, H, group, Tq, Tk, D, Dv = shape
-    width, heads, one = PANEL * lanes(dquery), H // group, dquery.dtype.type(1)
+    (dquery, dq_row), (dkey, dk_row), (dvalue, dv_row) = dquery, dkey, dvalue
+    width, one = PANEL * lanes(dquery), dquery.dtype.type(1)
     wide, wide_v = round_up(D, lanes(dquery)), round_up(Dv, lanes(dquery))
     kept = s0 + (2 * KEYS + 2) * width + 2 * width * (wide + wide_v)
     keys, values = (scratch, kept, wide), (scratch, kept + n * wide, wide_v)
@@ -84,20 +88,20 @@ def chunk_gradients(
             rows = min(width, Tq - i0)
             first, last = key_range(i0, rows, begin + n, is_causal, window)
             first = max(first, begin)
-            dq0 = (((share * B + b) * Tq + i0) * H + h) * D
+            dq0 = ((share * B + b) * Tq + i0) * dq_row + h * D
             if first < last:
                 panel_gradients(
                     scratch, s0, operand(g, b, h, i0, dquery), operand(query, b, h, i0, dquery), keys, values,
                     operand(out, b, h, i0, dquery), logsumexp, (b * H + h) * Tq + i0, D, Dv, i0, rows, begin,
                     first - begin, last - begin, of_head(mask, b, h), is_causal, window, slope, scale,
-                    (dquery, dq0, H * D), dkeys, dvalues, fresh, careful,
+                    (dquery, dq0, dq_row), dkeys, dvalues, fresh, careful,
                 )  # fmt: skip
-                spoilt |= scale_rows(rows, D, dquery, dq0, H * D, dquery, dq0, H * D, one)
+                spoilt |= scale_rows(rows, D, dquery, dq0, dq_row, dquery, dq0, dq_row, one)
             elif fresh:
-                scale_rows(rows, D, dquery, dq0, H * D, dquery, dq0, H * D, 0 * one)
-    row = (b * Tk + begin) * heads + key_head
-    spoilt |= scale_rows(n, D, scratch, dkeys[1], wide, dkey, row * D, heads * D, one)
-    spoilt |= scale_rows(n, Dv, scratch, dvalues[1], wide_v, dvalue, row * Dv, heads * Dv, one)
+                scale_rows(rows, D, dquery, dq0, dq_row, dquery, dq0, dq_row, 0 * one)
+    row = b * Tk + begin
+    spoilt |= scale_rows(n, D, scratch, dkeys[1], wide, dkey, row * dk_row + key_head * D, dk_row, one)
+    spoilt |= scale_rows(n, Dv, scratch, dvalues[1], wide_v, dvalue, row * dv_row + key_head * Dv, dv_row, one)
     return spoilt
 
 

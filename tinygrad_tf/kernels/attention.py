@@ -35,6 +35,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._attention_backward import attention_gradients
 from tinygrad_tf.kernels._attention_forward import attend_panels, attend_rows
+from tinygrad_tf.kernels._attention_layout import arrays_like, place, rows_of
 from tinygrad_tf.kernels._attention_scores import BOOL_MASK, FLOAT_MASK, NO_MASK, UNLIMITED
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._tiles import PANEL
@@ -85,9 +86,9 @@ def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, l
     dtype = query.dtype
     B, H, Tq, D = query.shape
     Hk, Tk, Dv = value.shape[1:]
-    query, query_place = _place(query)
-    key, key_place = _place(key)
-    value, value_place = _place(value)
+    query, query_place = place(query)
+    key, key_place = place(key)
+    value, value_place = place(value)
     if Tq > FEW:
         width = PANEL * lane_count(dtype.itemsize)
         run, total = attend_panels, B * H * math.ceil(Tq / width)
@@ -107,7 +108,8 @@ def attention_backward(
 ):
     """(dquery, dkey, dvalue, dmask) from the gradient g of `out`; dmask is None unless a float mask needs it.
 
-    The gradients of query, key and value lie in memory as (B, T, H, D), like `out`.
+    The gradients of query, key and value lie in memory as (B, T, H, D), like `out`; where query, key and value are
+    slices of one (B, T, ...) projection, so are they, of one new array: put together again, they need not be copied.
     """
     dtype = query.dtype
     arrays = g, query, key, value, out
@@ -136,23 +138,26 @@ def attention_backward(
     if need_mask:
         dmask = _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes)
     mask = _broadcast(mask, dtype, (B, H, Tq, Tk))
-    query, query_place = _place(query)
-    key, key_place = _place(key)
-    value, value_place = _place(value)
-    g, g_place = _place(g)
-    out, out_place = _place(out)
+    query, query_place = place(query)
+    key, key_place = place(key)
+    value, value_place = place(value)
+    g, g_place = place(g)
+    out, out_place = place(out)
     parts = max(1, min(math.ceil(PARTS / max(1, B * Hk)), Tk // PART))
     total = B * Hk * parts
     each = max(1, min(total, SMALLEST_BLOCK * parts // (3 * H // max(Hk, 1) * Tq * Tk * (D + Dv) + 1)))
-    dquery = np.empty((parts, B, Tq, H, D), dtype)
-    dkey, dvalue = np.empty((B, Tk, Hk, D), dtype), np.empty((B, Tk, Hk, Dv), dtype)
+    gradients = arrays_like(query, key, value)
+    dquery, dkey, dvalue = gradients
+    shares = np.empty((parts if parts > 1 else 0, B, Tq, H, D), dtype)
+    dquery = shares[0] if parts > 1 else dquery
     attention_gradients(
         math.ceil(total / each), each, total, parts, (B, H, H // max(Hk, 1), Tq, Tk, D, Dv), g_place, query_place,
         key_place, value_place, _place_mask(mask), out_place, logsumexp.ravel(), _slopes(slopes, dtype, H),
-        bool(is_causal), _window(window), dtype.type(scale), dquery.ravel(), dkey.ravel(), dvalue.ravel(),
+        bool(is_causal), _window(window), dtype.type(scale), *(rows_of(x) for x in (dquery, dkey, dvalue)),
     )  # fmt: skip
-    dquery = dquery[0] if parts == 1 else dquery.sum(0)
-    return dquery.transpose(0, 2, 1, 3), dkey.transpose(0, 2, 1, 3), dvalue.transpose(0, 2, 1, 3), dmask
+    if parts > 1:
+        shares.sum(0, out=gradients[0])
+    return *(x.transpose(0, 2, 1, 3) for x in gradients), dmask
 
 
 # ---------------------------------------------------------------- what the kernels are given
@@ -168,16 +173,6 @@ def _checked(query, key, value):
             f"got {query}, {key}, {value}"
         )
     return query, value
-
-
-def _place(x):
-    """(x, (address, strides of batch, head and row in elements)); x is copied if its rows are not contiguous."""
-    size, address = x.itemsize, x.__array_interface__["data"][0]
-    batch, head, row, column = x.strides
-    if (column != size and x.shape[3] > 1) or (address | batch | head | row) & (size - 1):
-        x = np.array(x, order="C")
-        address, (batch, head, row, _) = x.__array_interface__["data"][0], x.strides
-    return x, (address, batch // size, head // size, row // size)
 
 
 def _broadcast(mask, dtype, shape):
