@@ -32,6 +32,7 @@ FAR = 4096  # elements from one row of A to the next: that far apart, rows would
 THIN = 8  # rows of A up to which dot products beat packing B.T
 MOST_RUN = 1024  # columns of B in a block of few rows: C's part stays in the first-level cache
 SMALLEST_READ = 1 << 17  # elements of B in a block of few rows
+SMALLEST_RUN = 1 << 13  # elements of W in a block of x @ W.T with few rows of x
 SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
 
 
@@ -89,6 +90,13 @@ def plan_thin(
     across = max(math.ceil(N / MOST_RUN), min(BLOCKS, N * K // SMALLEST_READ))
     columns = math.ceil(N / lanes / across) * lanes
     return items * math.ceil(N / columns), columns, 1
+
+
+@functools.lru_cache(4096)
+def plan_linear_thin(N: int, K: int) -> tuple[int, int]:
+    """(blocks, rows of W in one) for x @ W.T with few rows of x."""
+    step = 4 * math.ceil(SMALLEST_RUN / (4 * K))
+    return math.ceil(N / step), step
 
 
 def units_of(width: int, K: int) -> int:

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.kernels._operands import Operand, operand
 from tinygrad_tf.kernels._pieces import multiply_in_pieces
-from tinygrad_tf.kernels._plan import PANEL_BYTES, plan_product, plan_thin
+from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_thin, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
-from tinygrad_tf.kernels._thin import multiply_thin
+from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
 from tinygrad_tf.kernels.cast import cast, is_bfloat16
 from tinygrad_tf.kernels.elementwise import sum_rows
 
@@ -117,13 +117,18 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     The result of bfloat16 is float32, for the caller to round.
     """
     (M, K), N = x.shape, weight.shape[0]
-    if is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
+    if x.dtype.kind == "V" and is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
         return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32))
-    if _is_small(1, M, N, K) and x.flags.forc and weight.flags.forc:
+    left, right = x.flags, weight.flags
+    if _is_small(1, M, N, K) and left.forc and right.forc:
         return linear_reference(x, weight, bias)
     y = np.empty((M, N), x.dtype)
-    if bias is not None:
-        bias = np.require(bias, None, ["C", "A", "W"])
+    if bias is not None and not bias.flags.carray:
+        bias = np.array(bias, order="C")
+    if M <= THIN and left.carray and right.carray and y.size and K:
+        blocks, step = plan_linear_thin(N, K)
+        linear_thin(blocks, step, x, weight, y, y[0] if bias is None else bias, bias is not None)
+        return y
     _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
     return y
 
