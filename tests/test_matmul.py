@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _matrix_tiles, _pieces, _vector
+from tinygrad_tf.kernels import _matrix_tiles, _pieces, _pieces_product, _vector
 from tinygrad_tf.kernels import matmul as kernels
 from tinygrad_tf.kernels._cache import cache_root
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
@@ -263,13 +263,18 @@ tiles_only = pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this proces
 def all_on_tiles(request, monkeypatch):
     """Products of any size go to the matrix tiles, if their numbers suit them."""
     for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "DEPTH": 96}.items():
-        monkeypatch.setattr(_pieces, name, value)
+        monkeypatch.setattr(_pieces_product, name, value)
     if request.param == "B once for all":
-        monkeypatch.setattr(_pieces, "SHARED", 1)
+        monkeypatch.setattr(_pieces_product, "SHARED", 1)
     monkeypatch.setattr(kernels, "SMALL", 0)
-    _pieces.cut.cache_clear()
+    forget_cuts()
     yield
-    _pieces.cut.cache_clear()
+    forget_cuts()
+
+
+def forget_cuts():
+    _pieces_product.cut.cache_clear()
+    _pieces_product.cut_deep.cache_clear()
 
 
 # layouts that leave the numbers as they are, for the same numbers again
@@ -282,7 +287,7 @@ def in_pieces(a, b, bias=None, whole=False):
     left, right = operand(a, ()), operand(b, ())
     flat, addend = c.ravel(), np.zeros(0, np.float32) if bias is None else bias
     arguments = (left[0], int(left[1][0]), *left[2:], right[0], int(right[1][0]), *right[2:], flat)
-    return _pieces.multiply_in_pieces(M, N, K, *arguments, bias is not None, addend, whole), c
+    return _pieces_product.multiply_in_pieces(M, N, K, *arguments, bias is not None, addend, whole), c
 
 
 @many
@@ -310,6 +315,9 @@ def test_six_products_of_pieces_are_as_exact_as_float32():
 @example(400, 64, 32, "rows", "rows", False)
 @example(400, 64, 100, "steps", "columns", True)
 @example(400, 192, 300, "rows", "columns", True)
+@example(70, 600, 50, "columns", "rows", False)
+@example(530, 700, 20, "columns", "rows", False)
+@example(20, 700, 530, "columns", "rows", False)
 def test_any_shape_and_layout_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
     a, b = laid_out(normal(0, M, K), left), laid_out(normal(1, K, N), right)
     bias = normal(2, N) if has_bias else None
@@ -435,6 +443,35 @@ def test_cast_between_float32_and_bfloat16():
 
 
 @tiles_only
+@pytest.mark.parametrize("rows", [96, 530, 4000])
+@pytest.mark.parametrize(("out", "channels"), [(96, 64), (520, 96), (70, 90)])
+def test_gradients_of_weight_and_bias_on_tiles(all_on_tiles, rows, out, channels):
+    """A depth of one stretch and of several, of one part and of several; C of one block and of two, ragged or not."""
+    g, x = normal(0, rows, out), normal(1, rows, channels)
+    found = _pieces_product.weight_gradient_in_pieces(g, x, True)
+    if rows <= max(out, channels):
+        assert found is None
+        return
+    check(found[0], g.T, x)
+    check(found[1][None], np.ones((1, rows), np.float32), g)
+    dx, dweight, dbias = kernels.linear_backward(g, x, normal(2, out, channels))
+    assert np.array_equal(dweight, found[0]) and np.array_equal(dbias, found[1])
+    without = kernels.linear_backward(g, x, normal(2, out, channels), need_x=False, need_bias=False)
+    assert without[0] is None and np.array_equal(without[1], dweight) and without[2] is None
+    check(dx, g, normal(2, out, channels))
+
+
+@tiles_only
+def test_an_infinite_gradient_of_a_weight(all_on_tiles):
+    g, x = normal(0, 400, 96), normal(1, 400, 64)
+    g[399, 5] = np.inf
+    assert _pieces_product.weight_gradient_in_pieces(g, x, True) is None
+    with np.errstate(invalid="ignore"):
+        _, dweight, dbias = kernels.linear_backward(g, x, normal(2, 96, 64))
+    assert np.array_equal(~np.isfinite(dweight).all(1), np.arange(96) == 5) and dbias[5] == np.inf
+
+
+@tiles_only
 def test_zeros_suit_the_tiles(all_on_tiles):
     taken, c = in_pieces(np.zeros((40, 33), np.float32), normal(0, 33, 20))
     assert taken and not c.any()
@@ -447,6 +484,8 @@ def test_same_bits_on_tiles_for_any_number_of_threads(all_on_tiles):
         for number in (1, 2, 5):
             set_num_threads(number)
             runs.append(in_pieces(normal(0, 300, 250), normal(1, 250, 170), normal(2, 170))[1].tobytes())
+            found = _pieces_product.weight_gradient_in_pieces(normal(0, 1000, 250), normal(1, 1000, 170), True)
+            runs[-1] += found[0].tobytes() + found[1].tobytes()
     finally:
         set_num_threads(before)
     assert runs[0] == runs[1] == runs[2]

@@ -8,6 +8,7 @@ steps of depth; it is used for all rows of a block of C before the next. Blocks 
     _tiles.py    panels, packing, products of small blocks in cache        _operands.py  any strides as flat arrays
     _product.py  the parallel loops over blocks                            _thin.py      few rows of A
     _pieces.py   float32 on matrix tiles, where the processor has them     _matrix_tiles.py  these, as LLVM code
+    _pieces_product.py  which products go there; _pieces_blocks.py and _pieces_deep.py multiply
 
 Cost, float32, one core with AVX-512 whose measured peak is 177 GFLOP/s: a multiply-add 0.0115 ns; packing an element
 0.1 ns from the second-level cache and 0.3 to 0.5 ns from memory; a call 3 microseconds, NumPy's 0.6, so products of up
@@ -40,7 +41,7 @@ from numpy.typing import NDArray
 
 from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.kernels._operands import Operand, operand
-from tinygrad_tf.kernels._pieces import multiply_in_pieces
+from tinygrad_tf.kernels._pieces_product import multiply_in_pieces, weight_gradient_in_pieces
 from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_thin, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
 from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
@@ -165,11 +166,13 @@ def linear_backward(
     product = _product_of_bfloat16 if all(is_bfloat16(a.dtype) for a in (g, x, weight)) else matmul
     if product is matmul:
         g, x, weight = (cast(a, np.float32) if is_bfloat16(a.dtype) else a for a in (g, x, weight))
-    return (
-        product(g, weight) if need_x else None,
-        product(g.T, x) if need_weight else None,
-        sum_rows(cast(g, np.float32) if is_bfloat16(g.dtype) else g) if need_bias else None,
-    )
+    dx = product(g, weight) if need_x else None
+    if need_weight and _matrix_tiles.AVAILABLE and g.dtype == FLOAT32:
+        found = weight_gradient_in_pieces(g, x, need_bias)
+        if found is not None:
+            return dx, found[0], found[1] if need_bias else None
+    dbias = sum_rows(cast(g, np.float32) if is_bfloat16(g.dtype) else g) if need_bias else None
+    return dx, product(g.T, x) if need_weight else None, dbias
 
 
 def linear_backward_reference(g: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:

@@ -1,0 +1,131 @@
+"""Which products go to the matrix tiles, and how they are cut: by size and layout alone."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_tf.kernels._matrix_tiles import STEP, TILE, WHOLE
+from tinygrad_tf.kernels._pieces import PAIR
+from tinygrad_tf.kernels._pieces_blocks import multiply
+from tinygrad_tf.kernels._pieces_deep import multiply_deep
+
+LARGEST = int(np.array(2.0**60, np.float32).view(np.int32))  # the bits of positive floats are ordered as they are
+SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
+DEPTH = 512  # of a stretch, after which C is written, to be read again for the next
+BLOCKS = 8
+COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768 KiB
+SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
+MOST_ROWS, MOST_COLUMNS = 512, 512  # of a block of C for a long depth: 1 MiB
+WORTHWHILE = 1 << 23  # multiply-adds
+NARROWEST = 2 * PAIR  # rows and columns
+LEAST_USED = 0.85  # of the tiles: whole ones cost as much as full ones
+
+WORDS = np.empty(0, np.uint32), np.empty(0, WHOLE)
+NO_SUMS = np.empty(0, np.float32)
+
+
+class Cut(NamedTuple):
+    """Blocks of rows x columns of C; depth of a stretch; units of B to split before, of `each` steps or groups."""
+
+    rows: int
+    columns: int
+    blocks: int
+    depth: int
+    units: int
+    each: int
+
+
+@functools.lru_cache(4096)
+def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
+    """How a product is cut; None for one that vector registers do as fast. rows_of_b: B has contiguous rows."""
+    work = M * N * K
+    if work < WORTHWHILE or min(M, N) < NARROWEST:
+        return None
+    if work < LEAST_USED * math.ceil(M / TILE) * TILE * math.ceil(N / TILE) * TILE * math.ceil(K / STEP) * STEP:
+        return None
+    depth = math.ceil(K / math.ceil(K / DEPTH) / STEP) * STEP
+    if work < SHARED:
+        wanted = 2 if work < SHARED // 2 else 4
+        choices = []
+        for across in range(1, wanted + 1):
+            rows = math.ceil(M / math.ceil(wanted / across) / PAIR) * PAIR
+            columns = math.ceil(N / across / PAIR) * PAIR
+            down, across = math.ceil(M / rows), math.ceil(N / columns)
+            choices.append((M * across + N * down, rows, columns, down * across))
+        return Cut(*min(choices)[1:], depth, 0, 0)
+    rows = max(PAIR, math.ceil(M / BLOCKS / PAIR) * PAIR)
+    down = math.ceil(M / rows)
+    columns = math.ceil(N / max(math.ceil(BLOCKS / down), math.ceil(N / COLUMNS)) / PAIR) * PAIR
+    parts = depth // STEP if rows_of_b else math.ceil(N / TILE)
+    each = math.ceil(parts / (2 * BLOCKS))
+    return Cut(rows, columns, down * math.ceil(N / columns), depth, math.ceil(parts / each), each)
+
+
+class DeepCut(NamedTuple):
+    """Blocks of rows x columns of C; parts of the depth, `each` long, in stretches of `depth`."""
+
+    rows: int
+    columns: int
+    blocks: int
+    parts: int
+    each: int
+    depth: int
+
+
+@functools.lru_cache(4096)
+def cut_deep(M: int, N: int, K: int) -> DeepCut | None:
+    """How a product A.T @ B is cut if its depth is what is long; None if it is to be cut as others are."""
+    if cut(M, N, K, True) is None or max(M, N) >= K:
+        return None
+    work = M * N * K
+    wanted, depth = (2 if work < SHARED // 2 else 4, 64) if work < SHARED else (BLOCKS, 128)
+    rows = math.ceil(M / math.ceil(M / MOST_ROWS) / PAIR) * PAIR
+    columns = math.ceil(N / math.ceil(N / MOST_COLUMNS) / PAIR) * PAIR
+    blocks = math.ceil(M / rows) * math.ceil(N / columns)
+    parts = max(1, min(wanted // blocks, K // (2 * depth)))
+    each = math.ceil(K / parts / STEP) * STEP
+    return DeepCut(rows, columns, blocks, math.ceil(K / each), each, depth)
+
+
+def multiply_in_pieces(
+    M: int, N: int, K: int, A: NDArray[Any], a0: int, a_row: int, a_col: int, B: NDArray[Any], b0: int, b_row: int,
+    b_col: int, C: NDArray[Any], has_bias: bool, bias: NDArray[Any], whole: bool,
+) -> bool:  # fmt: skip
+    """C[M, N] = A[M, K] @ B[K, N] (+ bias); False if the numbers do not suit, and C is then to be computed anew.
+
+    whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product. A and B may then be
+    the bits of bfloat16, in uint16.
+    """
+    blocks = cut(M, N, K, b_col == 1)
+    if blocks is None:
+        return False
+    words = WORDS[whole]
+    deep = cut_deep(M, N, K) if a_row == 1 and b_col == 1 and not has_bias else None
+    if deep is not None:
+        found = multiply_deep(M, N, K, A, a0, a_col, B, b0, b_row, C, NO_SUMS, words, *deep)
+    else:
+        found = multiply(M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, has_bias, bias, words, *blocks)
+    return suits(*found)
+
+
+def weight_gradient_in_pieces(
+    g: NDArray[np.float32], x: NDArray[np.float32], need_sums: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
+    """g.T @ x and the sums of g's columns, for g (rows, M) and x (rows, N); None if that is to be done elsewhere."""
+    (K, M), N = g.shape, x.shape[1]
+    deep = cut_deep(M, N, K)
+    if deep is None or not (g.flags.carray and x.flags.carray):
+        return None
+    c, sums = np.empty((M, N), np.float32), np.empty(deep.parts * M if need_sums else 0, np.float32)
+    found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, WORDS[0], *deep)
+    return (c, sums[:M]) if suits(*found) else None
+
+
+def suits(largest_a: int, largest_b: int) -> bool:
+    """Whether operands with these largest magnitudes (as bits) are right in pieces."""
+    return (SMALLEST <= largest_a <= LARGEST or not largest_a) and (SMALLEST <= largest_b <= LARGEST or not largest_b)
