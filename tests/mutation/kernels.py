@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tinygrad_tf.kernels._matrix_tiles import AVAILABLE
+
 TOP = Path(__file__).parents[2]
 ROWS = "tests/test_row_kernels.py"
 CAUGHT, SURVIVED, STALE, BROKEN = "caught", "survived", "stale", "broken"
@@ -46,6 +48,7 @@ LAYER_NORM = "minus(minus(upper[col] * weight[col], average), z * slope)"
 HIT = "hit = upper * number(1 - smoothing) * weight[label]"
 LINEAR = "tests/test_matmul.py", "linear_backward"
 ATTENTION = "tests/test_attention_kernel.py", "test_every_length or test_other_numbers_of_keys"
+TILES = "tests/test_attention_tiles.py", "float32_is_as_exact"
 MUTANTS = [
     rows("softmax", "softmax_backward", "(upper[col] - common)", "upper[col]"),
     rows("softmax", "softmax_backward", "common += upper[col] * weights[col]", "common = upper[col] * weights[col]"),
@@ -67,6 +70,12 @@ MUTANTS = [
     KernelMutant("_attention_panel", "builder.fsub(g, d)", "g", *ATTENTION),
     KernelMutant("_attention_backward", "range(first, last, KEYS)", "range(first + 1, last, KEYS)", *ATTENTION),
 ]  # fmt: skip
+ON_TILES = [
+    KernelMutant("_attention_pieces", "builder.fsub(g, d)", "g", *TILES),
+    KernelMutant("_attention_tiles_forward", "S[sums + q] *= S[factors + q]", "pass", *TILES),
+    KernelMutant("_attention_tiles_backward", "range(0, last, KEYS)", "range(KEYS, last, KEYS)", *TILES),
+]
+MUTANTS += ON_TILES if AVAILABLE else []
 
 
 def copy_package(folder: Path) -> None:

@@ -13,6 +13,7 @@ Blocks above the causal diagonal and outside of the window are skipped.
   panel), maxima and sums over keys are sums of registers, and out^T = V^T P takes the values as they lie.
 - 128 keys at a time, with an online softmax: their scores (16 KiB) stay in the first-level cache.
 - Up to 6 queries (generation): dot products along D, the keys in lanes, at the speed of reading the cache.
+- Common cases of float32 and bfloat16 go to the processor's matrix tiles, where it has any: `_attention_tiles.py`.
 - Forward units are some panels, backward units some key heads, or parts of their keys where heads are few.
 
 Versions, microseconds on one core (AVX-512, 2.6 GHz), forward / backward, for (B, H, T, D)
@@ -33,6 +34,7 @@ import math
 
 import numpy as np
 
+from tinygrad_tf.kernels import _attention_tiles as on_tiles
 from tinygrad_tf.kernels._attention_backward import attention_gradients
 from tinygrad_tf.kernels._attention_forward import attend_panels, attend_rows
 from tinygrad_tf.kernels._attention_layout import arrays_like, place, rows_of
@@ -54,8 +56,14 @@ def attention(query, key, value, mask, is_causal, scale, window=None, slopes=Non
     mask: None, bool (True = may attend) or float (added; -inf = may not); it broadcasts to (B, H, Tq, Tk).
     is_causal: query i sees the keys 0 ... i. window: query i sees the keys j > i - window. slopes: (H,); slope (j - i)
     is added to the scores. A query that may attend to nothing gets zeros, and -inf. `out` lies in memory as
-    (B, Tq, H, Dv), so that merging the heads copies nothing. float16 and bfloat16 are computed in float32.
+    (B, Tq, H, Dv), so that merging the heads copies nothing. float16, and bfloat16 without matrix tiles, are computed in float32.
     """
+    if mask is None and window is None and slopes is None:
+        _checked(query.shape, key.shape, value.shape)
+        if on_tiles.takes(query, key, value, scale):
+            result = on_tiles.attention(query, key, value, is_causal, scale)
+            if result is not None:
+                return result
     dtype = query.dtype
     if dtype not in NATIVE or key.dtype != dtype or value.dtype != dtype:
         working = _working_dtype(query, key, value)
@@ -111,6 +119,12 @@ def attention_backward(
     The gradients of query, key and value lie in memory as (B, T, H, D), like `out`; where query, key and value are
     slices of one (B, T, ...) projection, so are they, of one new array: put together again, they need not be copied.
     """
+    if mask is None and window is None and slopes is None:
+        _checked_gradients(g, query, key, value, out, logsumexp)
+        if g.dtype == out.dtype == query.dtype and on_tiles.takes(query, key, value, scale):
+            found = on_tiles.attention_backward(g, query, key, value, out, logsumexp, is_causal, scale)
+            if found is not None:
+                return *found, None
     dtype = query.dtype
     arrays = g, query, key, value, out
     if dtype not in NATIVE or any(x.dtype != dtype for x in arrays):
@@ -122,12 +136,8 @@ def attention_backward(
             g, query, key, value, mask, out, logsumexp, is_causal, scale, need_mask, window, slopes
         )
         return tuple(None if r is None else cast(r, x.dtype) for r, x in zip(results, wanted, strict=True))
-    (B, H, Tq, D), (_, Hk, Tk, Dv) = _checked(query.shape, key.shape, value.shape)
-    if g.shape != (B, H, Tq, Dv) or out.shape != g.shape or logsumexp.shape != (B, H, Tq):
-        raise ValueError(
-            f"attention_backward: g and out must be (B, H, Tq, Dv) = {(B, H, Tq, Dv)} and logsumexp (B, H, Tq), "
-            f"got {g.shape}, {out.shape} and {logsumexp.shape}"
-        )
+    _checked_gradients(g, query, key, value, out, logsumexp)
+    (B, H, Tq, D), (_, Hk, Tk, Dv) = query.shape, value.shape
     if not (D and Dv):
         g, query, key, value, out = (x if x.shape[3] else np.zeros((*x.shape[:3], 1), dtype) for x in arrays)
         results = attention_backward(
@@ -173,6 +183,15 @@ def _checked(query, key, value):
             f"got {query}, {key}, {value}"
         )
     return query, value
+
+
+def _checked_gradients(g, query, key, value, out, logsumexp):
+    (B, H, Tq, _), (*_, Dv) = _checked(query.shape, key.shape, value.shape)
+    if g.shape != (B, H, Tq, Dv) or out.shape != g.shape or logsumexp.shape != (B, H, Tq):
+        raise ValueError(
+            f"attention_backward: g and out must be (B, H, Tq, Dv) = {(B, H, Tq, Dv)} and logsumexp (B, H, Tq), "
+            f"got {g.shape}, {out.shape} and {logsumexp.shape}"
+        )
 
 
 def _broadcast(mask, dtype, shape):

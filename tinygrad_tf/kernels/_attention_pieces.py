@@ -1,0 +1,306 @@
+"""Attention's numbers on their way to the matrix tiles and back, in vector registers.
+
+A panel holds numbers of 32 queries, S[j, q] of key j at S[s0 + 32 j + q]. For the tiles they are cut into pieces, three
+of a float32 or one, rounded (`_matrix_tiles.pieces_in`), in one of two layouts. A tile holds 16 keys, "by queries":
+word i of row j has (j, i) and (j, i + 16); or 32 keys and 16 queries, "by keys": word i of row j has (j, i) and
+(j + 16, i).
+
+    load_rows, store_rows    rows of float32, or of bfloat16 as uint16, to float32 and back, zeros around them
+    prefetch_rows, dots      the same rows asked for, and products of rows summed up
+    exp_and_split            P = exp((S - top) scale), cut by keys; the sums of its columns
+    gradients_and_split      P = exp(S scale - logsumexp), cut by queries; dS = P (dP - delta) scale, cut in both ways
+    multiply                 left operands by right ones, both in pieces, on the tiles
+"""
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from tinygrad_tf.kernels._attention_panel import BOOL, I32, I64, INT, VOID, emitted
+from tinygrad_tf.kernels._matrix_tiles import PIECE, PIECES, PRODUCTS, TILE, _call, _pieces_in
+from tinygrad_tf.kernels._scalar import instruction
+
+I8, I16 = ir.IntType(8), ir.IntType(16)
+
+
+# ---------------------------------------------------------------- rows of the callers' arrays
+@instruction
+def load_rows(typing, height, columns, rows, wide, A, a0, a_row, C, c0):
+    """C[rows, wide] = A[height, columns] and zeros; wide is a multiple of a vector."""
+
+    def body(e, height, columns, rows, wide, A, a0, a_row, C, c0):
+        builder = e.builder
+        with cgutils.for_range(builder, rows) as loop:
+            inside = builder.select(builder.icmp_signed("<", loop.index, height), columns, I64(0))
+            source = e.pointer(kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
+            target = e.pointer(e.kind, C, builder.add(c0, builder.mul(loop.index, wide)))
+            with e.vectors_of(wide) as (d, _):
+                mask = _inside(e, inside, d)
+                e.store(_load(e, e.at(source, d), mask), e.at(target, d))
+
+    kind = A
+    return VOID(INT, INT, INT, INT, A, INT, INT, C, INT), emitted(body, 7)
+
+
+@instruction
+def store_rows(typing, rows, columns, A, a0, a_row, C, c0, c_row):
+    """C[rows, columns] = A[rows, columns], rounded if C is bfloat16."""
+
+    def body(e, rows, columns, A, a0, a_row, C, c0, c_row):
+        builder = e.builder
+        with cgutils.for_range(builder, rows) as loop:
+            source = e.pointer(e.kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
+            target = e.pointer(kind, C, builder.add(c0, builder.mul(loop.index, c_row)))
+            with e.vectors_of(columns) as (d, _):
+                mask = _inside(e, columns, d)
+                _store(e, e.load(e.at(source, d), 0, mask), e.at(target, d), mask)
+
+    kind = C
+    return VOID(INT, INT, A, INT, INT, C, INT, INT), emitted(body, 2)
+
+
+@instruction
+def prefetch_rows(typing, rows, columns, A, a0, a_row):
+    """Ask for A[rows, columns], to be read soon, into the second-level cache."""
+
+    def body(e, rows, columns, A, a0, a_row):
+        builder = e.builder
+        with cgutils.for_range(builder, rows) as loop:
+            source = e.pointer(A_kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
+            with cgutils.for_range_slice(builder, I64(0), columns, I64(64 // A_kind.dtype.bitwidth * 8)) as (d, _):
+                where = builder.bitcast(e.at(source, d), I8.as_pointer())
+                function = ir.FunctionType(ir.VoidType(), [where.type, I32, I32, I32])
+                builder.call(e._function("llvm.prefetch.p0", function), [where, I32(0), I32(2), I32(1)])
+
+    A_kind = A
+    return VOID(INT, INT, A, INT, INT), emitted(body, 2)
+
+
+@instruction
+def dots(typing, rows, columns, A, a0, a_row, B, b0, b_row, total, t0):
+    """total[i] = the sum of A[i, :] * B[i, :]."""
+
+    def body(e, rows, columns, A, a0, a_row, B, b0, b_row, total, t0):
+        builder = e.builder
+        add_up = e._function(f"llvm.vector.reduce.fadd.{e.suffix}", ir.FunctionType(e.scalar, [e.scalar, e.vector]))
+        with cgutils.for_range(builder, rows) as loop:
+            left = e.pointer(kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
+            right = e.pointer(kind, B, builder.add(b0, builder.mul(loop.index, b_row)))
+            products = e.variable(e.zero)
+            builder.store(e.zero, products)
+            with e.vectors_of(columns) as (d, _):
+                mask = _inside(e, columns, d)
+                both = (_load(e, e.at(side, d), mask) for side in (left, right))
+                builder.store(e.fma(*both, builder.load(products)), products)
+            sum_ = builder.call(add_up, [e.scalar(0.0), builder.load(products)], fastmath=("reassoc",))
+            builder.store(sum_, e.pointer(e.kind, total, builder.add(t0, loop.index)))
+
+    kind = A
+    return VOID(INT, INT, A, INT, INT, B, INT, INT, total, INT), emitted(body, 8)
+
+
+def _inside(e, columns, offset):
+    """The lanes from `offset` on that are below `columns`, as a mask."""
+    builder = e.builder
+    count = builder.trunc(e.smaller(_or_zero(e, builder.sub(columns, offset)), I64(e.lanes)), I32)
+    bits = builder.sub(builder.shl(I32(1), count), I32(1))
+    return builder.bitcast(builder.trunc(bits, ir.IntType(e.lanes)), ir.VectorType(ir.IntType(1), e.lanes))
+
+
+def _or_zero(e, n):
+    return e.builder.select(e.builder.icmp_signed("<", n, I64(0)), I64(0), n)
+
+
+def _load(e, pointer, mask):
+    if pointer.type.pointee != I16:
+        return e.load(pointer, 0, mask)
+    halves = ir.VectorType(I16, e.lanes)
+    where = e.builder.bitcast(pointer, halves.as_pointer())
+    kind = ir.FunctionType(halves, [where.type, I32, mask.type, halves])
+    function = e._function(f"llvm.masked.load.v{e.lanes}i16.p0", kind)
+    return e.wide(e.builder.call(function, [where, I32(2), mask, ir.Constant(halves, [0] * e.lanes)]))
+
+
+def _store(e, vector, pointer, mask):
+    if pointer.type.pointee != I16:
+        e.store(vector, pointer, 0, mask)
+        return
+    builder, halves = e.builder, ir.VectorType(I16, e.lanes)
+    bits = builder.bitcast(vector, e.bits)
+    odd = builder.and_(builder.lshr(bits, _every(e, 16)), _every(e, 1))
+    rounded = builder.lshr(builder.add(builder.add(bits, _every(e, 0x7FFF)), odd), _every(e, 16))
+    quiet = builder.or_(builder.lshr(bits, _every(e, 16)), _every(e, 0x40))
+    rounded = builder.select(builder.fcmp_unordered("uno", vector, vector), quiet, rounded)
+    where = builder.bitcast(pointer, halves.as_pointer())
+    function = e._function(
+        f"llvm.masked.store.v{e.lanes}i16.p0", ir.FunctionType(ir.VoidType(), [halves, where.type, I32, mask.type])
+    )
+    builder.call(function, [builder.trunc(rounded, halves), where, I32(2), mask])
+
+
+# ---------------------------------------------------------------- panels, cut
+def _every(e, value):
+    return ir.Constant(e.bits, [value] * e.lanes)
+
+
+def _cut(e, vectors, pieces):
+    """For each piece, the largest first, its bits in every vector; the lower half of each word is 0."""
+    builder = e.builder
+    for piece in range(pieces):
+        bits = [builder.bitcast(x, e.bits) for x in vectors]
+        if pieces == 1 or piece < pieces - 1:  # the last of three has no more than 8 bits as it is
+            bits = [builder.add(b, _every(e, 0x8000)) for b in bits]
+        bits = [builder.and_(b, _every(e, 0xFFFF0000)) for b in bits]
+        yield bits
+        vectors = [builder.fsub(x, builder.bitcast(b, e.vector)) for x, b in zip(vectors, bits, strict=True)]
+
+
+def _put(e, low, high, packed, offset):
+    """Words of a bfloat16 each from `low` and, above it, from `high`."""
+    word = e.builder.or_(e.builder.lshr(low, _every(e, 16)), high)
+    e.builder.store(word, e.builder.bitcast(e.builder.gep(packed, [offset]), e.bits.as_pointer()), align=4)
+
+
+def _pairs(e, count):
+    """Loops over the keys of a panel, 32 and 16 at a time: (their number, a key of the first 16, word of its row)."""
+    builder = e.builder
+    with cgutils.for_range(builder, count) as outer, cgutils.for_range(builder, I64(TILE)) as inner:
+        key = builder.add(builder.mul(outer.index, I64(2 * TILE)), inner.index)
+        yield outer.index, key, builder.mul(inner.index, I64(TILE))
+
+
+def _rows(e, S, s0, key):
+    """Rows `key` and `key + 16` of a panel, two vectors each."""
+    return [e.row(S, e.row_offset(s0, e.builder.add(key, I64(half * TILE)))) for half in range(2)]
+
+
+def _flat(rows):
+    return [vector for row in rows for vector in row]
+
+
+@instruction
+def exp_and_split(typing, count, S, s0, m, m0, t0, scale, packed, p0, group):
+    """P = exp((S - m[m0 ...]) scale) of 32 * count keys, cut by keys; m[t0 ...] += the sums of its columns.
+
+    The second 16 queries begin `group` words after the first.
+    """
+    pieces = _pieces_in(packed)
+
+    def body(e, count, S, s0, m, m0, t0, scale, packed, p0, group):
+        builder = e.builder
+        top, factor = e.row(m, m0), e.splat(scale, e.vector)
+        sums, target = [e.variable(vector) for vector in e.row(m, t0)], e.pointer(kind, packed, p0)
+        for number, key, word in _pairs(e, count):
+            rows = [[e.exp(builder.fmul(builder.fsub(s, t), factor)) for s, t in zip(row, top, strict=True)]
+                    for row in _rows(e, S, s0, key)]  # fmt: skip
+            for variable, a, b in zip(sums, *rows, strict=True):
+                builder.store(builder.fadd(builder.load(variable), builder.fadd(a, b)), variable)
+            first = builder.add(builder.mul(number, I64(pieces * PIECE)), word)
+            for piece, bits in enumerate(_cut(e, _flat(rows), pieces)):
+                offset = builder.add(first, I64(piece * PIECE))
+                _put(e, bits[0], bits[2], target, offset)
+                _put(e, bits[1], bits[3], target, builder.add(offset, group))
+        e.put_row([builder.load(variable) for variable in sums], m, t0)
+
+    kind = packed
+    return VOID(INT, S, INT, m, INT, INT, S.dtype, packed, INT, INT), emitted(body, 1)
+
+
+@instruction
+def gradients_and_split(typing, count, S, s0, g0, m, l0, d0, scale, packed, weights, gradients, by_keys, group):
+    """Of 32 * count keys, with dP at S[g0 ...], logsumexp at m[l0 ...] and delta at m[d0 ...].
+
+    weights, gradients: where P and dS begin, cut by queries. by_keys: dS, cut by keys, as in `exp_and_split`.
+    """
+    pieces = _pieces_in(packed)
+
+    def body(e, count, S, s0, g0, m, l0, d0, scale, packed, weights, gradients, by_keys, group):
+        builder = e.builder
+        shift, delta, factor = e.row(m, l0), e.row(m, d0), e.splat(scale, e.vector)
+        shift = [builder.fneg(x) for x in shift]
+        places = [e.pointer(kind, packed, start) for start in (weights, gradients, by_keys)]
+        for number, key, word in _pairs(e, count):
+            P = [[e.exp(e.fma(s, factor, l)) for s, l in zip(row, shift, strict=True)] for row in _rows(e, S, s0, key)]
+            dS = [
+                [
+                    builder.fmul(builder.fmul(p, factor), builder.fsub(g, d))
+                    for p, g, d in zip(*pair, delta, strict=True)
+                ]
+                for pair in zip(P, _rows(e, S, g0, key), strict=True)
+            ]
+            first = builder.add(builder.mul(number, I64(pieces * PIECE)), word)
+            rows_first = builder.add(builder.mul(number, I64(2 * pieces * PIECE)), word)
+            for place, numbers in zip(places, (P, dS), strict=False):
+                for piece, bits in enumerate(_cut(e, _flat(numbers), pieces)):
+                    offset = builder.add(rows_first, I64(piece * PIECE))
+                    _put(e, bits[0], bits[1], place, offset)
+                    _put(e, bits[2], bits[3], place, builder.add(offset, I64(pieces * PIECE)))
+                    if numbers is dS:
+                        offset = builder.add(first, I64(piece * PIECE))
+                        _put(e, bits[0], bits[2], places[2], offset)
+                        _put(e, bits[1], bits[3], places[2], builder.add(offset, group))
+
+    kind = packed
+    n = INT
+    return VOID(n, S, n, n, m, n, n, S.dtype, packed, n, n, n, n), emitted(body, 1)
+
+
+# ---------------------------------------------------------------- the products
+@instruction
+def multiply(typing, rows, columns, steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add):
+    """C = A @ B (+ C), rows and columns multiples of 32, the depth 32 * steps.
+
+    16 rows of A, and 16 columns of B, are `steps` times a tile of each piece; a_group and b_group words from one such
+    group to the next.
+    """
+    n = INT
+    return VOID(n, n, n, A, n, n, B, n, n, C, n, n, BOOL), _emit_multiply
+
+
+def _emit_multiply(context, builder, signature, args):
+    rows, columns, steps, _, _, a_group, _, _, b_group, C, c0, c_row, add = args
+    pieces = _pieces_in(signature.args[3])
+    products = PRODUCTS if pieces == PIECES else ((0, 0),)
+    sides = [_bytes(context, builder, signature.args[i], args[i], args[i + 1]) for i in (3, 6)]
+    groups = [builder.mul(group, I64(4)) for group in (a_group, b_group)]
+    first_c, row = _bytes(context, builder, signature.args[9], C, c0), builder.mul(c_row, I64(4))
+    with (
+        cgutils.for_range_slice(builder, I64(0), rows, I64(2 * TILE)) as (i, _),
+        cgutils.for_range_slice(builder, I64(0), columns, I64(2 * TILE)) as (j, _),
+    ):
+        starts = [builder.gep(side, [builder.mul(builder.sdiv(n, I64(TILE)), group)])
+                  for side, group, n in zip(sides, groups, (i, j), strict=True)]  # fmt: skip
+        corner = builder.gep(first_c, [builder.add(builder.mul(i, row), builder.mul(j, I64(4)))])
+        tiles = [builder.gep(corner, [builder.add(builder.mul(row, I64(TILE * (t // 2))), I64(64 * (t % 2)))])
+                 for t in range(4)]  # fmt: skip
+        with builder.if_else(add) as (adding, putting):
+            with adding:
+                for t, where in enumerate(tiles):
+                    _call(builder, "tileloadd64", I8(t), where, row)
+            with putting:
+                for t in range(4):
+                    _call(builder, "tilezero", I8(t))
+        with cgutils.for_range(builder, steps) as loop:
+            done = builder.mul(loop.index, I64(4 * pieces * PIECE))
+            held = [None, None]
+            for pair in products:
+                for side, piece in enumerate(pair):
+                    for t in range(2) if held[side] != piece else ():
+                        offset = builder.add(done, I64(4 * PIECE * piece))
+                        offset = builder.add(offset, groups[side]) if t else offset
+                        _call(
+                            builder, "tileloadd64", I8(4 + 2 * side + t), builder.gep(starts[side], [offset]), I64(64)
+                        )
+                held = list(pair)
+                for t in range(4):
+                    _call(builder, "tdpbf16ps", I8(t), I8(4 + t // 2), I8(6 + t % 2))
+        for t, where in enumerate(tiles):
+            _call(builder, "tilestored64", I8(t), where, row)
+    return context.get_dummy_value()
+
+
+def _bytes(context, builder, kind, array, offset):
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [offset]), I8.as_pointer())
