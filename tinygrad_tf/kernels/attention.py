@@ -56,7 +56,8 @@ def attention(query, key, value, mask, is_causal, scale, window=None, slopes=Non
     mask: None, bool (True = may attend) or float (added; -inf = may not); it broadcasts to (B, H, Tq, Tk).
     is_causal: query i sees the keys 0 ... i. window: query i sees the keys j > i - window. slopes: (H,); slope (j - i)
     is added to the scores. A query that may attend to nothing gets zeros, and -inf. `out` lies in memory as
-    (B, Tq, H, Dv), so that merging the heads copies nothing. float16, and bfloat16 without matrix tiles, are computed in float32.
+    (B, Tq, H, Dv), so that merging the heads copies nothing. float16 is computed in float32, and so is bfloat16
+    without matrix tiles.
     """
     if mask is None and window is None and slopes is None:
         _checked(query.shape, key.shape, value.shape)
