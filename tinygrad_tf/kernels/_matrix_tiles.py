@@ -37,8 +37,8 @@ PIECES = 3  # bfloat16 that together hold a float32
 WHOLE = np.dtype(np.int32)  # words of numbers that are bfloat16 as they are; those of pieces are uint32
 PIECE = TILE * TILE  # 4-byte words (pairs of bfloat16) in a tile
 SETTING = "TINYGRAD_TF_MATRIX_TILES"
-# (pieces of A, pieces of B), the largest last; one operand changes from each to the next.
-PRODUCTS = ((0, 2), (0, 1), (1, 1), (1, 0), (2, 0), (0, 0))
+# (pieces of A, pieces of B), the largest last; one operand changes from each to the next, and A's are loaded once.
+PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
 
 I8 = ir.IntType(8)
 BYTES = I8.as_pointer()
@@ -184,13 +184,14 @@ class _Splitter:
         )
 
 
-def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., Any]:
+def make_tile_product(rows: int, columns: int, ahead: int = 0, b_changes: bool = False) -> Callable[..., Any]:
     """C[16 * rows, 16 * columns] = A @ B (+ D) for operands in pieces, each group of 16 rows of A or columns of B as
     `steps` times a tile of each piece; the second group lies a_group or b_group words after the first.
 
     The compiled intrinsic takes (steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, D, d0, d_row, S, s0, s_row,
     p0): the first as the tiles of `_vector.make_tile` do. While the tiles multiply, the vector registers are idle, so
     they split `ahead` rows of S that begin at s0, as `split_rows` does, into A[p0]; the largest magnitude is returned.
+    b_changes: from call to call it is B that moves on, and not A; the one that does is loaded once, and fetched ahead.
     """
 
     @intrinsic
@@ -234,23 +235,38 @@ def make_tile_product(rows: int, columns: int, ahead: int = 0) -> Callable[..., 
         splitter = _Splitter(context, builder, kinds[14], kinds[1])
         pieces_each = splitter.pieces
         products = PRODUCTS if pieces_each == PIECES else ((0, 0),)
+        if b_changes:
+            products = tuple((j, i) for i, j in products)
         source, target = e.pointer(kinds[14], S, s0), e.pointer(kinds[1], A, p0)
         with cgutils.for_range(builder, steps) as loop:
             done = builder.mul(loop.index, I64(pieces_each * PIECE))
             sides = ((address(kinds[1], A, builder.add(a0, done)), a_group, rows, 4),
                      (address(kinds[4], B, builder.add(b0, done)), b_group, columns, 6))  # fmt: skip
+            first, group, count, _ = sides[b_changes]
+            following = [
+                builder.gep(first, [builder.add(builder.mul(group, I64(4 * i)), I64(4 * pieces_each * PIECE))])
+                for i in range(count)
+            ]
+            soon = [(tile, 64 * line) for tile in following for line in range(TILE * pieces_each)]
             held: list[int | None] = [None, None]
             for number, pieces in enumerate(products):
-                for side, (first, group, count, register) in enumerate(sides):
-                    if held[side] == pieces[side]:
-                        continue
-                    for i in range(count):
-                        offset = builder.add(builder.mul(group, I64(4 * i)), I64(4 * PIECE * pieces[side]))
-                        _call(builder, "tileloadd64", I8(register + i), builder.gep(first, [offset]), I64(64))
+                changed = [side for side in (0, 1) if held[side] != pieces[side]]
                 held = list(pieces)
-                for i in range(rows):
-                    for j in range(columns):
-                        _call(builder, "tdpbf16ps", I8(i * columns + j), I8(4 + i), I8(6 + j))
+                order = [(i, j) for i in range(rows) for j in range(columns)]
+                if changed == [1]:
+                    order.sort(key=lambda tile: tile[::-1])
+                loaded = {(side, i) for side in (0, 1) if side not in changed for i in range(2)}
+                for i, j in order:
+                    for side, index in ((0, i), (1, j)):
+                        if (side, index) in loaded:
+                            continue
+                        loaded.add((side, index))
+                        first, group, _, register = sides[side]
+                        offset = builder.add(builder.mul(group, I64(4 * index)), I64(4 * PIECE * pieces[side]))
+                        _call(builder, "tileloadd64", I8(register + index), builder.gep(first, [offset]), I64(64))
+                    _call(builder, "tdpbf16ps", I8(i * columns + j), I8(4 + i), I8(6 + j))
+                for tile, line in soon[len(soon) * number // len(products) : len(soon) * (number + 1) // len(products)]:
+                    e.prefetch(builder.gep(tile, [I64(line)]), to_write=False)
                 for r in range(number * ahead // len(products), (number + 1) * ahead // len(products)):
                     row = builder.add(builder.mul(s_row, I64(r)), builder.mul(loop.index, I64(STEP)))
                     where = builder.add(builder.mul(loop.index, I64(pieces_each * PIECE)), I64(r * TILE))

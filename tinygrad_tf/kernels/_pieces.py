@@ -2,9 +2,9 @@
 
 A float32 x has 24 bits, a bfloat16 8, and both have the same exponents. Take x0 = x rounded to bfloat16, x1 = x - x0
 rounded, x2 = what is left: x0 + x1 + x2 is x, |x1| <= 2^-8 |x| and |x2| <= 2^-16 |x|. Of the nine products of the
-pieces of x and y, six are summed, in float32, the smallest first:
+pieces of x and y, six are summed, in float32:
 
-    x0 y2 + x0 y1 + x1 y1 + x1 y0 + x2 y0 + x0 y0
+    x2 y0 + x1 y0 + x1 y1 + x0 y1 + x0 y2 + x0 y0
 
 The other three are together at most 2^-23 |x y|, and mostly far below what the rounded sums lose. The tiles add 32
 products of pieces before they round into C, so the result is closer to the exact one than that of vector registers:

@@ -85,8 +85,7 @@ def multiply_blocks(
         ahead = rows_ahead(rows_next, across * down) if a_col == 1 and K % STEP == 0 and rows_next % TILE == 0 else 0
         open_tiles()
         for t in range(across * down):
-            # Along the rows of C, but where B is not in the second-level cache each part of it is used for all rows.
-            i, j = (t % down * PAIR, t // down * PAIR) if shared else (t // across * PAIR, t % across * PAIR)
+            i, j = t % down * PAIR, t // down * PAIR  # columns of B are used for all rows while they are close
             m, n = min(PAIR, end - strip - i), min(PAIR, right - left - j)
             x0, y = pieces_a + i // TILE * size, y0 + j // TILE * size
             c0, d0 = (strip + i) * N + left + j, (strip + i) * d_row + left + j

@@ -24,11 +24,21 @@ from __future__ import annotations
 import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel, parallel
-from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, number_at, open_tiles, pieces_in
-from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split, square_product
+from tinygrad_tf.kernels._matrix_tiles import (
+    PIECE,
+    STEP,
+    TILE,
+    close_tiles,
+    make_tile_product,
+    number_at,
+    open_tiles,
+    pieces_in,
+)
+from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels._tiles import aligned
 
+square_product = make_tile_product(2, 2, b_changes=True)
 ADDED_AT_ONCE = 1 << 15  # elements of C in a block that adds up the parts
 
 
