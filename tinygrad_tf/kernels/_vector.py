@@ -131,7 +131,8 @@ class Emitter:
         """Ask for the cache line at `pointer`, to write to it or to read."""
         where = self.builder.bitcast(pointer, ir.IntType(8).as_pointer())
         function_type = ir.FunctionType(ir.VoidType(), [where.type, I32, I32, I32])
-        self.builder.call(self._function("llvm.prefetch.p0", function_type), [where, I32(int(to_write)), I32(3), I32(1)])
+        arguments = [where, I32(int(to_write)), I32(3), I32(1)]
+        self.builder.call(self._function("llvm.prefetch.p0", function_type), arguments)
 
     def broadcast(self, pointer: Any) -> Any:
         """One element in every lane."""
