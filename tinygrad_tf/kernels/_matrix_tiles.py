@@ -234,7 +234,7 @@ def make_tile_product(rows: int, columns: int, ahead: int = 0, b_changes: bool =
                 e.prefetch(e.at(row_c, I64(column)))
         splitter = _Splitter(context, builder, kinds[14], kinds[1])
         pieces_each = splitter.pieces
-        products = PRODUCTS if pieces_each == PIECES else ((0, 0),)
+        products: tuple[tuple[int, int], ...] = PRODUCTS if pieces_each == PIECES else ((0, 0),)
         if b_changes:
             products = tuple((j, i) for i, j in products)
         source, target = e.pointer(kinds[14], S, s0), e.pointer(kinds[1], A, p0)
