@@ -64,15 +64,20 @@ def attend_heads_backward(
             S[i] = 0
         for h in range(key_head * group, (key_head + 1) * group):
             for i0 in range(0, Tq, WIDTH):
-                rows, rows_next = min(WIDTH, Tq - i0), min(WIDTH, Tq - i0 - WIDTH)
+                rows, row = min(WIDTH, Tq - i0), b * Tk + begin
                 q0, g0 = b * query[1] + h * query[2] + i0 * query[3], b * g[1] + h * g[2] + i0 * g[3]
                 o0, dq0 = b * out[1] + h * out[2] + i0 * out[3], ((share * B + b) * Tq + i0) * dq_row + h * D
                 last = min(n, i0 + rows - begin) if is_causal else n
-                prefetch_rows(rows_next, D, Q, q0 + WIDTH * query[3], query[3])
-                prefetch_rows(rows_next, Dv, G, g0 + WIDTH * g[3], g[3])
-                prefetch_rows(rows_next, Dv, O, o0 + WIDTH * out[3], out[3])
+                prefetch_rows(rows, D, dQ, dq0, dq_row)
                 prefetch_rows(min(WIDTH, n - i0), D, K, k0 + i0 * key[3], key[3])
                 prefetch_rows(min(WIDTH, n - i0), Dv, V, v0 + i0 * value[3], value[3])
+                prefetch_rows(min(WIDTH, n - i0), D, dK, (row + i0) * dk_row + key_head * D, dk_row)
+                prefetch_rows(min(WIDTH, n - i0), Dv, dV, (row + i0) * dv_row + key_head * Dv, dv_row)
+                b2, h2, i2 = (b, h, i0 + WIDTH) if i0 + WIDTH < Tq else (b_next, head_next * group, 0)
+                rows_next = min(WIDTH, Tq - i2)
+                prefetch_rows(rows_next, D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3])
+                prefetch_rows(rows_next, Dv, G, b2 * g[1] + h2 * g[2] + i2 * g[3], g[3])
+                prefetch_rows(rows_next, Dv, O, b2 * out[1] + h2 * out[2] + i2 * out[3], out[3])
                 # Q, turned and as it is, then G
                 right, right_g = panels + 2 * key_group, panels + 4 * key_group + 2 * value_group
                 found_q = cut(False, True, rows, D, Q, q0, query[3], WIDTH, wide, S, spare, W, panels)

@@ -69,11 +69,12 @@ def attend_heads(
         b_next, h_next = divmod(min(number + 1, end - 1) // parts, H)
         k0, v0 = b_next * key[1] + h_next // group * key[2], b_next * value[1] + h_next // group * value[2]
         for i0 in range(number % parts * WIDTH, Tq, parts * WIDTH):
-            rows, rows_next = min(WIDTH, Tq - i0), min(WIDTH, Tq - i0 - parts * WIDTH)
-            q0 = b * query[1] + h * query[2] + i0 * query[3]
-            prefetch_rows(rows_next, D, Q, q0 + parts * WIDTH * query[3], query[3])
+            rows, q0 = min(WIDTH, Tq - i0), b * query[1] + h * query[2] + i0 * query[3]
+            b2, h2, i2 = (b, h, i0 + parts * WIDTH) if i0 + parts * WIDTH < Tq else (b_next, h_next, 0)
+            prefetch_rows(min(WIDTH, Tq - i2), D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3])
             prefetch_rows(min(WIDTH, Tk - i0), D, K, k0 + i0 * key[3], key[3])
             prefetch_rows(min(WIDTH, Tk - i0), Dv, V, v0 + i0 * value[3], value[3])
+            prefetch_rows(rows, Dv, out, b * target[0] + h * target[1] + i0 * target[2], target[2])
             found_q = cut(False, True, rows, D, Q, q0, query[3], WIDTH, wide, S, spare, W, queries)
             largest_q = max(largest_q, found_q)
             last = min(Tk, i0 + rows) if is_causal else Tk
