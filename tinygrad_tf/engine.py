@@ -22,6 +22,7 @@ from tinygrad_tf.graph import (
     Node,
     Operation,
     Primitive,
+    Saved,
     Storage,
     Tensor,
     add_hook,
@@ -66,6 +67,7 @@ __all__ = [
 ]
 
 writing_gradients = threading.Lock()
+LARGE = 1 << 15  # elements from which sums are left to a kernel
 
 # --- The operations that the walk itself needs ------------------------------------------------------------------------
 
@@ -110,6 +112,7 @@ class Fused(Operation):
         super().__init__(forward)
         self.reference, self.backward = reference, backward
         self.reads = tuple(inspect.signature(backward).parameters)[3:]
+        self.needs = ("kept", *self.reads)
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         if mode.reference:
@@ -118,22 +121,23 @@ class Fused(Operation):
         value, kept = self.forward(*arrays, **options)
         if not boxed:
             return value
-        if not (mode.grad and wanted):
+        if not wanted:
             return make(value)
-        node, storage = Node(self, edges, options, value), Storage()
-        node.saved = [("kept", kept, None, None)]
-        for name, x, edge in zip(self.inputs, inputs, edges, strict=False):
-            tensor = isinstance(x, Tensor)
-            node.saved.append((name, x.array if tensor else x, x.storage if tensor else None, edge))
+        node = Node(self, edges, options, value)
+        result = make(value, node)
+        saved: list[Saved] = [("kept", kept, None, None)]
+        for name, x, array, edge in zip(self.inputs, inputs, arrays, edges, strict=False):
+            saved.append((name, array, x.storage if isinstance(x, Tensor) else None, edge))
         if "result" in self.reads:
-            node.saved.append(("result", value, storage, None))
-        return make(value, node, storage)
+            saved.append(("result", value, result.storage, None))
+        node.saved = saved
+        return result
 
     def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
         if not create_graph:
-            values = self.load(node, False, ("kept", *self.reads))
+            values = self.load(node, False, self.needs)
             wanted = [edge is not None for edge in node.edges]
-            return self.backward(g, wanted, values["kept"], *[values[n] for n in self.reads])
+            return self.backward(g, wanted, *[values[n] for n in self.needs])
         values = self.load(node, True, self.inputs)
         inputs = [values[n] for n in self.inputs]
         twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, node.edges, strict=True)]
@@ -194,7 +198,10 @@ def walk(
             if fresh:
                 owned.add(edge)
         elif edge in owned and not create_graph:
-            np.add(held, part, out=held)
+            if held.size < LARGE:
+                np.add(held, part, out=held)
+            else:
+                kernels.elementwise.add_to(held, part)
         else:
             total = held + part
             pending[edge] = total if create_graph else np.asarray(total)

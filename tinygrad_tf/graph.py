@@ -63,10 +63,7 @@ def recording(on: bool) -> Iterator[None]:
 class Storage:
     """The memory behind a tensor and its views: the time at which it was last written to."""
 
-    __slots__ = ("changed",)
-
-    def __init__(self) -> None:
-        self.changed = 0
+    changed = 0  # of the class until it is written to: most never are, and there is one for each result
 
 
 class Node:
@@ -178,6 +175,13 @@ def retain_grad(t: Tensor) -> None:
     node.owner = weakref.ref(t)
 
 
+def is_view(value: np.ndarray, x: np.ndarray) -> bool:
+    """Whether `value`, made of `x`, lies in its memory. Mostly the array that owns it tells; NumPy knows the rest."""
+    base = value.base
+    known = base is not None and (base is x or base is x.base) and value.size > 0
+    return known or np.may_share_memory(value, x)
+
+
 # --- Operations -------------------------------------------------------------------------------------------------------
 
 
@@ -199,10 +203,20 @@ class Operation:
                 self.inputs.append(p.name)
 
     def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
-        """Arrays and Nodes of the inputs, a bit for each input that wants a gradient, and whether any is a Tensor."""
+        """Arrays and Nodes of the inputs, a bit for each input that is to get a gradient, and whether any is a Tensor.
+
+        There are no Nodes where nothing is recorded.
+        """
         arrays: list[Any] = []
         edges: list[Node | None] = []
         wanted, boxed = 0, False
+        if not mode.grad:  # nothing is recorded, and Nodes are of no use
+            for x in inputs:
+                if isinstance(x, Tensor):
+                    boxed = True
+                    x = x.array
+                arrays.append(x)
+            return arrays, edges, 0, boxed
         for x in inputs:
             if isinstance(x, Tensor):
                 boxed = True
@@ -264,19 +278,19 @@ class Primitive(Operation):
             return value
         if type(value) is not np.ndarray:
             value = np.asarray(value)
-        storage, view_of = Storage(), None
-        if self.view and np.may_share_memory(value, arrays[0]):
+        storage, view_of = None, None
+        if self.view and is_view(value, arrays[0]):
             storage = inputs[0].storage
             if mode.grad:
                 base, path = inputs[0].view_of or (inputs[0], ())
                 view_of = base, (*path, (self, options))
-        if not (wanted and mode.grad):
+        if not wanted:
             return make(value, None, storage, view_of)
         key = 0 if self.variadic else wanted
         keep, keep_result, keep_shapes = self.plans.get(key) or self.plan(key)
         if keep_shapes:
-            options = {**options, "shapes": [np.shape(a) for a in arrays]}
-        node = Node(self, edges, options, value)
+            options = {**options, "shapes": [a.shape if type(a) is np.ndarray else np.shape(a) for a in arrays]}
+        node, result = Node(self, edges, options, value), make(value, None, storage, view_of)
         saved: list[Saved] = []
         for i in keep:
             x = inputs[i]
@@ -285,9 +299,9 @@ class Primitive(Operation):
             else:
                 saved.append((self.inputs[i], x, None, None))
         if keep_result:
-            saved.append(("result", value, storage, None))
-        node.saved = saved
-        return make(value, node, storage, view_of)
+            saved.append(("result", value, result.storage, None))
+        node.saved, result.node = saved, node
+        return result
 
     def plan(self, wanted: int) -> tuple[list[int], bool, bool]:
         """Which inputs to save, whether the result and the shapes, when these inputs want a gradient."""
@@ -297,18 +311,17 @@ class Primitive(Operation):
 
     def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
         values = self.load(node, create_graph)
-        if self.variadic:
-            rule, needs = self.rules[0], self.needs[0]
-            calls = [(rule, needs, edge) for edge in node.edges]
-        else:
-            calls = list(zip(self.rules, self.needs, node.edges, strict=False))
         parts: list[Any] = []
-        for rule, needs, edge in calls:
+        for position, edge in enumerate(node.edges):
+            which = 0 if self.variadic else position
+            rule, needs = self.rules[which], self.needs[which]
             if edge is None or rule is None:
                 parts.append(None)
-                continue
-            values["position"] = len(parts)
-            parts.append(rule(g, *[values[n] for n in needs]))
+            elif not needs:
+                parts.append(rule(g))
+            else:
+                values["position"] = position
+                parts.append(rule(g, *[values[n] for n in needs]))
         return parts
 
 

@@ -3,6 +3,7 @@
     tanh sigmoid silu erf exp              one array of any shape and strides, result C-contiguous
     tanh_backward(g, y)  sigmoid_backward(g, y)  silu_backward(g, x)
     add subtract multiply divide           two arrays of the same shape; use them only where `worth(a, b)`
+    add_to(total, part)                    total += part
     contiguous(x)                          a C-contiguous copy (x itself if it is one already)
     sum_rows(x)                            (rows, cols) -> (cols,)
 
@@ -111,9 +112,12 @@ def binary(name: str, formula: Any, reference: Callable[[Array, Array], Array]) 
 
 def worth(a: Array, b: Array) -> bool:
     """Whether `add` and the like are faster than NumPy: large arrays of one shape and dtype, both C-contiguous."""
+    return a.size >= BINARY_SIZE and _alike(a, b)
+
+
+def _alike(a: Array, b: Array) -> bool:
     return (
-        a.size >= BINARY_SIZE
-        and a.shape == b.shape
+        a.shape == b.shape
         and a.dtype == b.dtype
         and a.dtype in NATIVE
         and a.flags.c_contiguous
@@ -125,6 +129,29 @@ add = binary("add", kernel(lambda a, b: a + b), np.add)
 subtract = binary("subtract", kernel(lambda a, b: a - b), np.subtract)
 multiply = binary("multiply", kernel(lambda a, b: a * b), np.multiply)
 divide = binary("divide", kernel(lambda a, b: a / b), np.divide)
+
+
+@parallel
+def add_blocks(block: int, step: int, total: Any, part: Any) -> None:
+    widest_vectors()
+    target, source = total[block * step : block * step + step], part[block * step : block * step + step]
+    for i in range(source.size):
+        target[i] += source[i]
+
+
+def add_to(total: Array, part: Array) -> None:
+    """total += part, on several threads where the arrays are large, of one kind, and C-contiguous.
+
+    >>> total = np.ones(2)
+    >>> add_to(total, np.array([2.0, 3.0]))
+    >>> total
+    array([3., 4.])
+    """
+    if total.size >= BINARY_SIZE // 2 and _alike(total, part):
+        count, step = blocks(total.size, 1, BINARY_GRAIN // 2)
+        add_blocks(count, step, total.reshape(-1), part.reshape(-1))
+    else:
+        np.add(total, part, out=total)
 
 
 @kernel
