@@ -303,6 +303,8 @@ class Tensor(
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     def __add__(self, other: Operand) -> Tensor:
+        if isinstance(other, Tensor):
+            return elementwise.add(self, other)
         return elementwise.add(self, operand(other)) if _known(other) else NotImplemented
 
     __radd__ = __add__

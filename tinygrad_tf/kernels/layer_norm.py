@@ -177,13 +177,14 @@ def total_of(sums: Array) -> Array:
 
 def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
     """weight and bias as the kernels want them, 1 and 0 where there are none."""
-    cols, dtype = rows.shape[1], rows.dtype
-    for name, array in (("weight", weight), ("bias", bias)):
-        if array is not None:
-            require_shape(name, array, (cols,))
+    shape, dtype = rows.shape[1:], rows.dtype
+    if weight is not None and weight.shape != shape:
+        require_shape("weight", weight, shape)
+    if bias is not None and bias.shape != shape:
+        require_shape("bias", bias, shape)
     return (
-        np.ones(cols, dtype) if weight is None else np.ascontiguousarray(weight, dtype),
-        np.zeros(cols, dtype) if bias is None else np.ascontiguousarray(bias, dtype),
+        np.ones(shape, dtype) if weight is None else np.ascontiguousarray(weight, dtype),
+        np.zeros(shape, dtype) if bias is None else np.ascontiguousarray(bias, dtype),
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor
 from tinygrad_tf.ops import inplace
+from tinygrad_tf.ops._types import wants_tensor
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -63,8 +64,7 @@ def tensors_only(function: Callable[P, R]) -> Callable[P, R]:
         for place, name, optional in wanted:
             x: Any = args[place] if place < given else options.get(name, None if optional else function)
             if not isinstance(x, Tensor) and x is not function and not (optional and x is None):
-                called = f"{function.__name__}: {name} must be a tensor, got {type(x).__name__}"
-                raise TypeError(f"{called}; make one with tensor(...)")
+                raise wants_tensor(function.__name__, name, x)
         return function(*args, **options)
 
     return checked

@@ -10,6 +10,7 @@ from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.ops.linear import linear
 from tinygrad_tf.tensor import Tensor
 
 
@@ -33,7 +34,7 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.linear(input, self.weight, self.bias)
+        return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
@@ -142,6 +143,8 @@ class Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
+        if (self.p == 0.0 or not self.training) and isinstance(input, Tensor) and 0.0 <= self.p <= 1.0:
+            return input  # as F.dropout does: most models call it several times a layer
         return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:

@@ -9,8 +9,10 @@ import numpy as np
 from tinygrad_tf.creation import ones, zeros
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn.functional.layers import layer_norm
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
 
 
@@ -33,7 +35,9 @@ class LayerNorm(Module):
         self.bias = Parameter(zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        if not isinstance(input, Tensor):
+            raise wants_tensor("layer_norm", "input", input)
+        return layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         affine = f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"

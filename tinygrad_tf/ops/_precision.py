@@ -52,6 +52,7 @@ def lowered(operation: Callable[P, R]) -> Callable[P, R]:
     """Let autocast reach an operation: its float32 operands are cast to autocast's dtype, but for masks.
 
     A mask is added to scores that exist in float32 only; rounding a bias of -250 would move it by a whole unit.
+    Operations that are called at every turn ask `state.dtype` themselves, which costs less than this call in between.
     """
     names = tuple(inspect.signature(operation).parameters)
     mask = next((i for i, name in enumerate(names) if name in MASKS), len(names))

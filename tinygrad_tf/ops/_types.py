@@ -113,6 +113,11 @@ def floating(x: Any) -> Any:
     return x
 
 
+def wants_tensor(function: str, name: str, x: Any) -> TypeError:
+    """The error for an argument that is no Tensor."""
+    return TypeError(f"{function}: {name} must be a tensor, got {type(x).__name__}; make one with tensor(...)")
+
+
 def check_broadcast(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     for m, n in zip(reversed(a), reversed(b), strict=False):
         if m != n and m != 1 and n != 1:
@@ -121,6 +126,8 @@ def check_broadcast(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 def axis(name: str, dim: int, ndim: int) -> int:
     """`dim` as a number from 0 on; an error that names the operation and the range if there is no such axis."""
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
     limit = max(ndim, 1)
     if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
         raise TypeError(f"{name}: dim must be an integer, got {dim!r}")

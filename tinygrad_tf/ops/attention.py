@@ -10,6 +10,7 @@ import numpy as np
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import expand, fused, make
 from tinygrad_tf.ops._precision import composed, lowered
+from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.shape import reshape, transpose, unsqueeze
@@ -133,7 +134,6 @@ def attention_(
     return kernels.attention.attention(query, key, value, mask, is_causal, scale, window, slopes)
 
 
-@lowered
 def attention(
     query: Any,
     key: Any,
@@ -150,4 +150,10 @@ def attention(
     mask: bool (True = may attend) or float (added), broadcast to (B, H, Tq, Tk). is_causal: query i sees keys 0 ... i.
     window: query i sees keys j > i - window. slopes (H,), constants: slopes[h] (j - i) is added to the scores.
     """
-    return attention_(query, key, value, mask, is_causal=is_causal, scale=scale, window=window, slopes=slopes)
+    how: dict[str, Any] = {"is_causal": is_causal, "scale": scale, "window": window, "slopes": slopes}
+    if precision.dtype is not None:
+        return _lowered_attention(query, key, value, mask, **how)
+    return attention_(query, key, value, mask, **how)
+
+
+_lowered_attention = lowered(attention)

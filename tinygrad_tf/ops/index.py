@@ -100,7 +100,19 @@ def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ..
     One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays
     has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
     """
-    parts = [_part(name, part) for part in (index if isinstance(index, tuple) else (index,))]
+    given = index if isinstance(index, tuple) else (index,)
+    used = dotted = 0
+    for p in given:
+        if type(p) is int or (type(p) is slice and p.step is None):
+            used += 1
+        elif p is ...:
+            dotted += 1
+        elif p is not None:
+            break
+    else:  # the common kind
+        if used <= len(shape) and dotted <= 1:
+            return given if dotted else (*given, ...)
+    parts = [_part(name, part) for part in given]
     used = sum(
         p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else not (p is None or p is ... or isinstance(p, bool))
         for p in parts
@@ -137,7 +149,14 @@ def split_index(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
 
 
 def mixes(key: tuple[Any, ...]) -> bool:
-    return any(type(p) is int for p in key) and any(isinstance(p, np.ndarray) for p in key)
+    """Whether there are both integers and arrays."""
+    integers = arrays = False
+    for p in key:
+        if type(p) is int:
+            integers = True
+        elif isinstance(p, np.ndarray):
+            arrays = True
+    return integers and arrays
 
 
 def index(x: Tensor, key: Any) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, fused
 from tinygrad_tf.ops._precision import lowered
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._precision import state as precision
+from tinygrad_tf.ops._types import category, wants_tensor
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.shape import transpose
@@ -21,36 +22,43 @@ def linear_reference(x: Any, weight: Any, bias: Any) -> Any:
     return y if bias is None else y + bias
 
 
-def _wide(a: np.ndarray) -> np.ndarray:
+FLOAT16 = np.dtype(np.float16)
+
+
+def _wide(a: Any) -> Any:
     """16-bit numbers are multiplied and summed in float32; the walk brings gradients back to their dtype."""
-    return a.astype(np.float32) if a.dtype == np.float16 else a
+    return a.astype(np.float32) if a is not None and a.dtype == FLOAT16 else a
 
 
 def _rows(a: np.ndarray) -> np.ndarray:
     """(..., C) as (rows, C); spelled out, as -1 says nothing where C is 0."""
-    return _wide(a.reshape(math.prod(a.shape[:-1]), a.shape[-1]))
+    return a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
 
 
 def _linear_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: np.ndarray) -> list[Any]:
     """dx = g W, dW = g^T x, db = sum of g over all rows."""
-    dx, dweight, dbias = kernels.matmul.linear_backward(_rows(g), _rows(x), _wide(weight), *wanted)
+    dx, dweight, dbias = kernels.matmul.linear_backward(_wide(_rows(g)), _wide(_rows(x)), _wide(weight), *wanted)
     return [None if dx is None else dx.reshape(x.shape), dweight, dbias]
 
 
 @fused(reference=linear_reference, backward=_linear_backward)
 def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, None]:
-    flat = _rows(x)
-    if category(flat.dtype) == 2:
-        y = kernels.matmul.linear(flat, _wide(weight), None if bias is None else _wide(bias))
+    flat, dtype = x if x.ndim == 2 else _rows(x), x.dtype
+    if dtype.kind == "f" and dtype.itemsize > 2:
+        y = kernels.matmul.linear(flat, weight, bias)
+    elif category(dtype) == 2:
+        y = kernels.cast.cast(kernels.matmul.linear(_wide(flat), _wide(weight), _wide(bias)), dtype)
     else:
         y = flat @ weight.T if bias is None else flat @ weight.T + bias
-    y = y if y.dtype == x.dtype else kernels.cast.cast(y, x.dtype)
-    return y.reshape(*x.shape[:-1], weight.shape[0]), None
+    return y if x.ndim == 2 else y.reshape(*x.shape[:-1], weight.shape[0]), None
 
 
-@lowered
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """x (..., in) with weight (out, in) and bias (out): (..., out)."""
+    if not isinstance(x, Tensor):
+        raise wants_tensor("linear", "input", x)
+    if precision.dtype is not None:
+        return _lowered_linear(x, weight, bias)
     shape, wanted = x.array.shape, weight.array.shape
     if len(wanted) != 2:
         raise RuntimeError(f"linear: weight must have the shape (out, in), got {wanted}")
@@ -58,10 +66,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         raise RuntimeError(
             f"linear: the last size of x must be {wanted[1]} (weight is {wanted}), got x of shape {shape}"
         )
-    dtypes = {t.array.dtype for t in (x, weight, bias) if t is not None}
-    if len(dtypes) > 1:
-        raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(map(str, dtypes))}")
+    dtype = x.array.dtype
+    if weight.array.dtype != dtype or (bias is not None and bias.array.dtype != dtype):
+        dtypes = {str(t.array.dtype) for t in (x, weight, bias) if t is not None}
+        raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(dtypes)}")
     return linear_(x, weight, bias)
+
+
+_lowered_linear = lowered(linear)
 
 
 def embedding_reference(weight: Any, *, index: np.ndarray, padding_idx: int | None) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +25,11 @@ def sizes_of(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as view(2, 3) or view((2, 3)); the sizes may be 0-d tensors."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
         sizes = tuple(sizes[0])
+    for n in sizes:
+        if type(n) is not int:
+            break
+    else:
+        return sizes
     try:
         return tuple([operator.index(n) for n in sizes])
     except TypeError:
@@ -31,6 +38,8 @@ def sizes_of(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
 
 def resolve_shape(name: str, shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     """Replace one -1 by what is left; an error that shows both sizes if the elements do not fit."""
+    if math.prod(shape) == size and min(shape, default=0) >= 0:
+        return shape
     known = 1
     for n in shape:
         known *= 1 if n == -1 else n
@@ -47,7 +56,7 @@ def view(x: Tensor, shape: tuple[int, ...]) -> Any:
     """Reshape without copying; an error if the memory does not allow it."""
     shape = resolve_shape("view", shape, x.array.size)
     result = reshape(x, shape=shape)
-    if x.array.size and not np.may_share_memory(result.array, x.array):
+    if result.storage is not x.storage and x.array.size:
         raise RuntimeError(
             f"view: a tensor of shape {x.array.shape} whose memory is laid out with strides {x.array.strides} (it was "
             f"transposed or sliced) cannot be viewed as {shape}; use .reshape(...), or .contiguous().view(...)"
@@ -68,6 +77,7 @@ def permute(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
     return x.transpose(dims)
 
 
+@functools.lru_cache(1024)
 def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
     inverse = [0] * len(dims)
     for i, d in enumerate(dims):
@@ -96,11 +106,16 @@ def matrix_transpose(x: Tensor) -> Any:
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Any:
     ndim = x.array.ndim
+    if not ndim:
+        return permute(x, dims=())
+    return permute(x, dims=_exchanged(ndim, axis("transpose", dim0, ndim), axis("transpose", dim1, ndim)))
+
+
+@functools.lru_cache(1024)
+def _exchanged(ndim: int, a: int, b: int) -> tuple[int, ...]:
     dims = list(range(ndim))
-    if ndim:
-        a, b = axis("transpose", dim0, ndim), axis("transpose", dim1, ndim)
-        dims[a], dims[b] = b, a
-    return permute(x, dims=tuple(dims))
+    dims[a], dims[b] = b, a
+    return tuple(dims)
 
 
 @primitive(x=lambda g, dims: flip(g, dims=dims))
@@ -184,8 +199,12 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
         sizes = list(split_size)
         if sum(sizes) != total or min(sizes, default=0) < 0:
             raise RuntimeError(f"split: sizes {sizes} must add up to {total}, the size of dim {dim}")
-    starts = np.cumsum([0, *sizes])
-    return tuple(narrow(x, dim, int(start), size) for start, size in zip(starts, sizes, strict=False))
+    before, start, parts = (slice(None),) * dim, 0, []
+    for size in sizes:
+        stop = start + operator.index(size)
+        parts.append(getitem(x, index=(*before, slice(start, stop))))
+        start = stop
+    return tuple(parts)
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:

@@ -47,6 +47,8 @@ def scaled_dot_product_attention(
         key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
         mask = _checked_mask(attn_mask, (*q[:-1], k[-2]))
         return _dropped(query, key, value, mask, dropout_p, is_causal, scale)
+    if attn_mask is None and len(q) == len(k) == len(v) == 4 and q[:2] == k[:2] == v[:2]:  # nothing to broadcast
+        return attention(query, key, value, is_causal=is_causal, scale=scale)
     own = 3 if enable_gqa else 2  # the last dimensions, which need not broadcast
     try:
         lead = np.broadcast_shapes(q[:-own], k[:-own], v[:-own])

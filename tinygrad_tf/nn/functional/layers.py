@@ -66,7 +66,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _normalised(name: str, x: Tensor, shape: Any, *tensors: Tensor | None) -> tuple[int, ...]:
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
     if x.array.shape[-len(wanted) :] != wanted:
         raise RuntimeError(f"{name}: the last sizes must be normalized_shape {wanted}, got x of shape {x.array.shape}")
     for t in tensors:
