@@ -21,7 +21,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.engine import make
+from tinygrad_tf.engine import current_node, make
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
 
@@ -80,15 +80,15 @@ class GrowingCache:
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         new_keys, new_values = check_update(key, value, self._keys, self._values)
         start, stop = self.offset, self.offset + new_keys.shape[2]
-        capacity = self.capacity
-        if stop > capacity:
-            capacity = max(stop, 2 * capacity, SMALLEST_CAPACITY)
-        self._keys = _grown(self._keys, new_keys, start, capacity)
-        self._values = _grown(self._values, new_values, start, capacity)
-        self._keys[:, :, start:stop] = new_keys
-        self._values[:, :, start:stop] = new_values
+        keys, values = self._keys, self._values
+        if keys is None or values is None or stop > keys.shape[2]:
+            capacity = max(stop, 2 * self.capacity, SMALLEST_CAPACITY)
+            self._keys = keys = _grown(keys, new_keys, start, capacity)
+            self._values = values = _grown(values, new_values, start, capacity)
+        keys[:, :, start:stop] = new_keys
+        values[:, :, start:stop] = new_values
         self.offset = stop
-        return make(self._keys[:, :, :stop]), make(self._values[:, :, :stop])
+        return make(keys[:, :, :stop]), make(values[:, :, :stop])
 
     def select(self, rows: Sequence[int]) -> None:
         if self._keys is not None and self._values is not None:
@@ -162,8 +162,6 @@ def _zeros(like: NDArray, capacity: int) -> NDArray:
 
 
 def _grown(old: NDArray | None, like: NDArray, used: int, capacity: int) -> NDArray:
-    if old is not None and old.shape[2] == capacity:
-        return old
     new = _zeros(like, capacity)
     if old is not None:
         new[:, :, :used] = old[:, :, :used]
@@ -172,17 +170,24 @@ def _grown(old: NDArray | None, like: NDArray, used: int, capacity: int) -> NDAr
 
 def check_update(key: Tensor, value: Tensor, keys: NDArray | None, values: NDArray | None) -> tuple[NDArray, NDArray]:
     """The arrays of new keys and values, if they go with those that are kept, of which T may differ."""
-    if key.requires_grad or value.requires_grad:
+    if current_node(key) is not None or current_node(value) is not None:
         raise RuntimeError("a cache keeps no graph, gradients would be wrong: call the model under no_grad()")
-    if key.ndim != 4 or value.ndim != 4 or key.shape[:3] != value.shape[:3]:
+    new_keys, new_values = key.array, value.array
+    if new_keys.ndim != 4 or new_values.ndim != 4 or new_keys.shape[:3] != new_values.shape[:3]:
         raise ValueError(
             f"a cache needs keys and values (B, H, T, D) of the same B, H and T, "
-            f"got {tuple(key.shape)} and {tuple(value.shape)}"
+            f"got {new_keys.shape} and {new_values.shape}"
         )
-    for name, new, old in (("keys", key.array, keys), ("values", value.array, values)):
-        if old is not None and (new.shape[:2], new.shape[3], new.dtype) != (old.shape[:2], old.shape[3], old.dtype):
-            raise ValueError(
-                f"this cache holds {name} with (B, H, D) = {(*old.shape[:2], old.shape[3])} of {old.dtype}, "
-                f"got {(*new.shape[:2], new.shape[3])} of {new.dtype}; use fresh caches for another batch"
-            )
-    return key.array, value.array
+    if keys is not None and values is not None:
+        _check_fits("keys", new_keys, keys)
+        _check_fits("values", new_values, values)
+    return new_keys, new_values
+
+
+def _check_fits(name: str, new: NDArray, old: NDArray) -> None:
+    (B, H, _, D), (b, h, _, d) = new.shape, old.shape
+    if b != B or h != H or d != D or new.dtype != old.dtype:
+        raise ValueError(
+            f"this cache holds {name} with (B, H, D) = {(b, h, d)} of {old.dtype}, "
+            f"got {(B, H, D)} of {new.dtype}; use fresh caches for another batch"
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +47,32 @@ def log_probabilities(logits: ArrayLike) -> Logits:
         values, top = np.where(values == math.inf, 0.0, -math.inf), 0.0
     shifted = values - top
     return shifted - math.log(_exp(shifted).sum())
+
+
+def likeliest(logits: NDArray[Any], config: GenerationConfig) -> list[int] | None:
+    """The token of each row of logits (B, V) where all that a config asks for is the largest logit; otherwise None."""
+    if config.temperature != 0 or config.repetition_penalty != 1 or config.no_repeat_ngram is not None:
+        return None
+    if not logits.size:
+        return None
+    tokens: list[int] = logits.argmax(-1).tolist()
+    largest = [row[token] > -math.inf for row, token in zip(logits, tokens, strict=True)]  # to argmax that is NaN
+    return tokens if all(largest) else None  # what is wrong comes out row by row
+
+
+def log_probabilities_of(logits: NDArray[Any], tokens: Sequence[int]) -> list[float]:
+    """log softmax of each row of logits (B, V) at the row's token: that of `log_probabilities`, bit by bit.
+
+    >>> log_probabilities_of(np.array([[0.0, -1000.0], [0.0, -math.inf]]), [1, 0])
+    [-1000.0, 0.0]
+    """
+    values = logits.astype(np.float64)
+    top = np.maximum.reduce(values, axis=-1, keepdims=True)
+    if not all(map(math.isfinite, top[:, 0].tolist())):
+        return [float(log_probabilities(row)[token]) for row, token in zip(values, tokens, strict=True)]
+    values -= top
+    sums = np.add.reduce(_exp(values), axis=-1).tolist()
+    return [float(row[token]) - math.log(sum_) for row, token, sum_ in zip(values, tokens, sums, strict=True)]
 
 
 def with_temperature(logits: ArrayLike, temperature: float) -> Logits:

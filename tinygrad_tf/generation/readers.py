@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import as_tensor, from_numpy
+from tinygrad_tf.engine import make
 from tinygrad_tf.nn import Module
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
@@ -76,9 +77,9 @@ class Reader:
 
     def __call__(self, ids: NDArray[np.int64], **options: Any) -> NDArray[Any]:
         """Logits (B, T, V); options are mask, positions and cache, as far as they are given."""
-        with no_grad(), self._evaluating():
+        with no_grad(), self.evaluating():
             given = {name: value for name, value in options.items() if value is not None}
-            logits = self._run(from_numpy(ids), given)
+            logits = self._run(make(ids), given)
         array = np.asarray(logits.array if isinstance(logits, Tensor) else logits)
         if array.ndim != 3 or array.shape[:2] != ids.shape:
             raise ValueError(f"the model must give logits (B, T, V) for ids (B, T) = {ids.shape}, got {array.shape}")
@@ -87,7 +88,8 @@ class Reader:
     def _run(self, ids: Tensor, options: dict[str, Any]) -> Any:
         return self.model(ids, **options)
 
-    def _evaluating(self) -> Any:
+    def evaluating(self) -> Any:
+        """The model in evaluation mode; where nobody sees it between two tokens, this may be once for all of them."""
         return evaluating(self.model, self.modules) if self.modules else nullcontext()
 
 
@@ -107,7 +109,7 @@ class SourceReader(Reader):
             raise InputError(f"Conditioned: source must be ids (B, S), got {tuple(source.shape)}")
         if self.source_mask is None and hasattr(model, "source_mask"):
             self.source_mask = model.source_mask(source)
-        with no_grad(), self._evaluating():
+        with no_grad(), self.evaluating():
             memory = model.encode(source, self.source_mask)
             self.memory = decoder.remember(memory) if decoder is not None and hasattr(decoder, "remember") else memory
         self.batch = source.shape[0]

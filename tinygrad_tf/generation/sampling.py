@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tinygrad_tf.generation.beams import beam_search
 from tinygrad_tf.generation.config import GenerationConfig
-from tinygrad_tf.generation.filters import adjusted, log_probabilities, probabilities
+from tinygrad_tf.generation.filters import adjusted, likeliest, log_probabilities_of, probabilities
 from tinygrad_tf.generation.prompts import check_prompt, check_prompts
 from tinygrad_tf.generation.steps import Steps
 from tinygrad_tf.utils.errors import InputError
@@ -156,10 +156,12 @@ def generate_batch(
     log_probs = [0.0] * len(texts)
     if texts:
         generators = [_generator(generator)] if len(texts) == 1 else _generator(generator).spawn(len(texts))
-        for step in _sample(Steps(model, texts, config), generators):
-            for row, token, log_prob in step:
-                rows[row].append(token)
-                log_probs[row] += log_prob
+        steps = Steps(model, texts, config)
+        with steps.reader.evaluating():
+            for step in _sample(steps, generators):
+                for row, token, log_prob in step:
+                    rows[row].append(token)
+                    log_probs[row] += log_prob
     return _packed(rows, log_probs, [bool(row) and row[-1] in config.stop_tokens for row in rows], config)
 
 
@@ -169,11 +171,10 @@ def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[lis
     live = list(range(len(generators)))
     for _ in range(config.max_new_tokens):
         logits = steps.logits()
-        tokens = [choose_next(logits[i], steps.texts[i], config, generators[row]) for i, row in enumerate(live)]
-        yield [
-            (row, token, float(log_probabilities(logits[i])[token]))
-            for i, (row, token) in enumerate(zip(live, tokens, strict=True))
-        ]
+        tokens = likeliest(logits, config)
+        if tokens is None:
+            tokens = [choose_next(logits[i], steps.texts[i], config, generators[row]) for i, row in enumerate(live)]
+        yield list(zip(live, tokens, log_probabilities_of(logits, tokens), strict=True))
         going = [i for i, token in enumerate(tokens) if token not in config.stop_tokens]
         if not going:
             return

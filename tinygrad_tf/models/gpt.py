@@ -128,14 +128,14 @@ class GPT(nn.Module):
 
     def _start(self, ids: Tensor, cache: Sequence[KeyValueCache] | None) -> int:
         """The position of the first of ids, checked."""
-        if ids.ndim != 2:
+        if ids.array.ndim != 2:
             raise ValueError(f"{self._get_name()}: ids must be (B, T), got {tuple(ids.shape)}")
         if cache is not None and len(cache) != len(self.blocks):
             raise ValueError(
                 f"{self._get_name()}: cache must hold one for each of {len(self.blocks)} layers, got {len(cache)}"
             )
         start = cache[0].offset if cache else 0
-        T, longest = start + ids.shape[1], self.max_length
+        T, longest = start + ids.array.shape[1], self.max_length
         if longest is not None and longest < T:
             raise ValueError(f"{self._get_name()}: a sequence of {T} tokens is longer than the context of {longest}")
         return start

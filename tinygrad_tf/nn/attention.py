@@ -16,7 +16,10 @@ from tinygrad_tf.nn.position import AttentionPositions
 from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.ops.linalg import matmul
+from tinygrad_tf.ops.shape import permute, reshape
 from tinygrad_tf.tensor import Tensor
+
+EXCHANGED = (0, 2, 1, 3)  # axes of (B, T, H, D) or (B, H, T, D): heads and time change places
 
 
 class KeyValueCache(Protocol):
@@ -112,22 +115,26 @@ class MultiHeadAttention(Module):
         cache: KeyValueCache | None = None,
     ) -> Any:
         crossing = key is not None and key is not query
-        self._check_positions(crossing, positions, cache)
+        if positions is not None or cache is not None:
+            self._check_positions(crossing, positions, cache)
         self._check("query", query)
         q = self.split_heads(self.query_proj(query), self.num_heads)
         k, v = key if isinstance(key, Remembered) else self.remember(query if key is None else key, value)
-        if k.shape[0] != q.shape[0]:
-            raise RuntimeError(f"{self._get_name()}: query and key must share B, got {q.shape[0]} and {k.shape[0]}")
+        (B, H, Tq, _), of_keys = q.array.shape, k.array.shape
+        if of_keys[0] != B:
+            raise RuntimeError(f"{self._get_name()}: query and key must share B, got {B} and {of_keys[0]}")
         if positions is not None:
             start = 0 if cache is None else cache.offset
             q, k = positions.rotate(q, start), positions.rotate(k, start)
         if cache is not None:
             k, v = cache.update(k, v)
-        check_mask(mask, (*q.shape[:3], k.shape[2]), f"{self._get_name()}: mask")
-        offset = 0 if cache is None else k.shape[2] - q.shape[2]
+        Tk = k.array.shape[2]
+        if mask is not None:
+            check_mask(mask, (B, H, Tq, Tk), f"{self._get_name()}: mask")
+        offset = 0 if cache is None else Tk - Tq
         window = getattr(cache, "window", None)
-        if window is not None and q.shape[2] > 1:  # a chunk's keys are the windows of all its queries together
-            mask = combine_masks(mask, window_mask(q.shape[2], k.shape[2], window, offset))
+        if window is not None and Tq > 1:  # a chunk's keys are the windows of all its queries together
+            mask = combine_masks(mask, window_mask(Tq, Tk, window, offset))
         scores = self.restrict(q, k, mask, is_causal, offset, positions)
         out = self.out_proj(self.merge_heads(self.attend(q, k, v, scores)))
         return (out, self.weights(q, k, scores)) if need_weights else out
@@ -139,7 +146,7 @@ class MultiHeadAttention(Module):
         value = key if value is None else value
         self._check("key", key)
         self._check("value", value)
-        if key.shape[:2] != value.shape[:2]:
+        if key.array.shape[:2] != value.array.shape[:2]:
             shapes = f"{tuple(key.shape)} and {tuple(value.shape)}"
             raise RuntimeError(f"{self._get_name()}: key and value must share B and Tk, got {shapes}")
         k = self.split_heads(self.key_proj(key), self.num_kv_heads)
@@ -155,7 +162,7 @@ class MultiHeadAttention(Module):
         positions: AttentionPositions | None,
     ) -> Scores:
         """Masks, causality and positions as one. Query i stands at key i + offset."""
-        Tq, Tk = q.shape[2], k.shape[2]
+        Tq, Tk = q.array.shape[2], k.array.shape[2]
         slopes, bias = None, None
         if positions is not None and is_causal and positions.slopes is not None:
             slopes = positions.slopes  # counted from i, not i + offset: a constant in each row, which softmax drops
@@ -178,22 +185,21 @@ class MultiHeadAttention(Module):
 
     def split_heads(self, x: Tensor, num_heads: int | None = None) -> Tensor:
         """(B, T, H D) to (B, H, T, D): first the channels become heads, then heads and time change places."""
-        B, T, C = x.shape
+        B, T, C = x.array.shape
         H = self.num_heads if num_heads is None else num_heads
-        return x.view(B, T, H, C // H).transpose(1, 2)
+        return permute(reshape(x, shape=(B, T, H, C // H)), dims=EXCHANGED)
 
     def merge_heads(self, x: Tensor) -> Tensor:
         """(B, H, T, D) back to (B, T, C)."""
-        B, H, T, D = x.shape
-        return x.transpose(1, 2).reshape(B, T, H * D)
+        B, H, T, D = x.array.shape
+        return reshape(permute(x, dims=EXCHANGED), shape=(B, T, H * D))
 
     # --- checks ---------------------------------------------------------------------------------------------------
 
     def _check(self, name: str, x: Tensor) -> None:
-        if x.ndim != 3 or x.shape[-1] != self.d_model:
-            raise RuntimeError(
-                f"{self._get_name()}: {name} must be (B, T, C) with C = {self.d_model}, got {tuple(x.shape)}"
-            )
+        shape = x.array.shape
+        if len(shape) != 3 or shape[2] != self.d_model:
+            raise RuntimeError(f"{self._get_name()}: {name} must be (B, T, C) with C = {self.d_model}, got {shape}")
 
     def _check_positions(self, crossing: bool, positions: Any, cache: Any) -> None:
         name = self._get_name()
@@ -220,8 +226,10 @@ class MultiHeadAttention(Module):
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scores: Scores, dropout: float) -> Tensor:
     """The streaming kernel; with dropout the weights are needed, and so is memory for all of them."""
-    rest = scores._replace(mask=mask)
-    return _dropped(q, k, v, rest, dropout) if dropout else attention(q, k, v, **rest._asdict())
+    if dropout:
+        return _dropped(q, k, v, scores._replace(mask=mask), dropout)
+    _, is_causal, scale, window, slopes = scores
+    return attention(q, k, v, mask, is_causal=is_causal, scale=scale, window=window, slopes=slopes)
 
 
 @composed

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
+from tinygrad_tf.nn.functional.activation import gelu, relu, silu
 from tinygrad_tf.nn.layers import Dropout, Identity, Linear
 from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.module import Module
@@ -18,12 +18,12 @@ from tinygrad_tf.nn.position import AttentionPositions
 from tinygrad_tf.tensor import Tensor
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
+    "relu": relu,
+    "gelu": gelu,
+    "gelu_tanh": partial(gelu, approximate="tanh"),
+    "silu": silu,
 }
-GATES: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": F.silu, "geglu": F.gelu}
+GATES: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": silu, "geglu": gelu}
 FEED_FORWARDS = (*ACTIVATIONS, *GATES)
 NORMS = ("layer", "rms", "batch", "none")
 ATTENTIONS = ("full", "local", "block_sparse", "linear", "additive")

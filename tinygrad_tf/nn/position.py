@@ -88,13 +88,14 @@ class _AddedPositions(Module):
 
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """start: the position of the first token, as behind a cache; positions (B, T) or (T,): one for each token."""
-        if x.ndim < 2 or x.shape[-1] != self.d_model:
-            raise ValueError(f"{type(self).__name__}: x must be (B, T, {self.d_model}), got {tuple(x.shape)}")
+        shape = x.array.shape
+        if len(shape) < 2 or shape[-1] != self.d_model:
+            raise ValueError(f"{type(self).__name__}: x must be (B, T, {self.d_model}), got {shape}")
         if positions is not None:
             self._check_given(positions, x)
             self._check(int(positions.array.max(initial=-1)) + 1, int(positions.array.min(initial=0)))
             return x + F.embedding(positions, self.table)
-        stop = start + x.shape[-2]
+        stop = start + shape[-2]
         self._check(stop, start)
         return x + self.table[start:stop]
 

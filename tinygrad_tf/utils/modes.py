@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Any
 
 from tinygrad_tf.nn import Module
 
 
-@contextmanager
-def evaluating(model: Module, modules: Sequence[Module] | None = None) -> Iterator[None]:
+class evaluating:
     """Inside, the model is in evaluation mode; afterwards, also after an error, each module has its own mode again.
 
     modules: all modules of the model, where they are known; to find them takes as long as a small layer's work.
@@ -22,11 +21,16 @@ def evaluating(model: Module, modules: Sequence[Module] | None = None) -> Iterat
     >>> model[0].training
     True
     """
-    training = [module for module in (model.modules() if modules is None else modules) if module.training]
-    for module in training:
-        vars(module)["training"] = False  # past __setattr__, which takes ten times as long
-    try:
-        yield
-    finally:
-        for module in training:
-            vars(module)["training"] = True
+
+    def __init__(self, model: Module, modules: Sequence[Module] | None = None):
+        self.modules = list(model.modules()) if modules is None else modules
+        self.training: list[Module] = []
+
+    def __enter__(self) -> None:
+        self.training = [module for module in self.modules if module.training]
+        for module in self.training:
+            module.__dict__["training"] = False  # past __setattr__, which takes ten times as long
+
+    def __exit__(self, *_: Any) -> None:
+        for module in self.training:
+            module.__dict__["training"] = True
