@@ -150,7 +150,15 @@ class Module:
             yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
-        return (module for _, module in self.named_modules())
+        """This module and all inside it, each once, in the order of `named_modules`."""
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            module = waiting.pop()
+            if id(module) not in seen:
+                seen.add(id(module))
+                yield module
+                waiting.extend([v for v in module.__dict__.values() if isinstance(v, Module)][::-1])
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules directly inside, each once."""
@@ -167,7 +175,16 @@ class Module:
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
+        """Each parameter once, in the order of `named_parameters`."""
+        if type(self).named_parameters is not Module.named_parameters:  # a class with an opinion of its own
+            yield from (parameter for _, parameter in self.named_parameters(recurse=recurse))
+            return
+        seen: set[int] = set()
+        for module in self.modules() if recurse else (self,):
+            for value in module.__dict__.values():
+                if isinstance(value, Parameter) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield value
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

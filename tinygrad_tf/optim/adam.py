@@ -56,7 +56,7 @@ class Adam(Optimizer):
         return {**self.__dict__, "plans": {}}  # plans hold addresses, which a copy must not have
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        by_step: dict[int, list[Tensor]] = {}
+        by_step: dict[int, list[tuple[Tensor, dict[str, Any]]]] = {}
         for p in params:
             state = self.state[p]
             if not state:
@@ -65,19 +65,20 @@ class Adam(Optimizer):
                 state["exp_avg_sq"] = make(np.zeros_like(p.array, order="C"))
                 if group["amsgrad"]:
                     state["max_exp_avg_sq"] = make(np.zeros_like(p.array, order="C"))
-            state["step"].array += 1
-            by_step.setdefault(int(state["step"].array), []).append(p)
+            count = state["step"].array
+            count.fill(count.item() + 1)
+            by_step.setdefault(int(count.item()), []).append((p, state))
         update = self._update_amsgrad if group["amsgrad"] else self._update
-        for step, group_params in by_step.items():
-            update(group, group_params, step)
+        for step, members in by_step.items():
+            update(group, members, step)
 
-    def _update(self, group: dict[str, Any], params: list[Tensor], step: int) -> None:
+    def _update(self, group: dict[str, Any], members: list[tuple[Tensor, dict[str, Any]]], step: int) -> None:
         beta1, beta2 = group["betas"]
         self.plans[id(group)] = kernels.adamw.adamw_step(
-            [p.array for p in params],
-            [p.grad.array for p in params],
-            [self.state[p]["exp_avg"].array for p in params],
-            [self.state[p]["exp_avg_sq"].array for p in params],
+            [p.array for p, _ in members],
+            [p.grad.array for p, _ in members],
+            [state["exp_avg"].array for _, state in members],
+            [state["exp_avg_sq"].array for _, state in members],
             lr=float(group["lr"]),
             beta1=float(beta1),
             beta2=float(beta2),
@@ -89,14 +90,14 @@ class Adam(Optimizer):
             plan=self.plans.get(id(group)),
         )
         now = next(clock)
-        for p in params:
+        for p, _ in members:
             p.storage.changed = now
 
-    def _update_amsgrad(self, group: dict[str, Any], params: list[Tensor], step: int) -> None:
+    def _update_amsgrad(self, group: dict[str, Any], members: list[tuple[Tensor, dict[str, Any]]], step: int) -> None:
         """Divide by the largest v so far, so that the step size never grows (Reddi et al., 2018)."""
         (beta1, beta2), lr, decay = map(float, group["betas"]), float(group["lr"]), group["weight_decay"]
-        for p in params:
-            m, v, largest = (self.state[p][name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
+        for p, state in members:
+            m, v, largest = (state[name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
             g = -p.grad.array if group["maximize"] else p.grad.array
             if self.decoupled:
                 p.array[...] *= 1.0 - lr * decay
