@@ -21,9 +21,9 @@ BLOCKS = 8
 COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768 KiB
 SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
 MOST_ROWS, MOST_COLUMNS = 512, 512  # of a block of C for a long depth: 1 MiB
-WORTHWHILE = 1 << 23  # multiply-adds
+WORTHWHILE = 1 << 21  # multiply-adds
 NARROWEST = 2 * PAIR  # rows and columns
-LEAST_USED = 0.85  # of the tiles: whole ones cost as much as full ones
+LEAST_USED = 0.8  # of the tiles: whole ones cost as much as full ones
 
 WORDS = np.empty(0, np.uint32), np.empty(0, WHOLE)
 NO_SUMS = np.empty(0, np.float32)
