@@ -9,8 +9,6 @@ of keys P and dS, as soon as they are known, so that neither is stored as float3
 
 from __future__ import annotations
 
-import numpy as np
-
 from tinygrad_tf.kernels import _attention_pieces as pieces
 from tinygrad_tf.kernels import _attention_tiles_forward as forward
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
@@ -21,6 +19,7 @@ cut, transpose, WIDTH, KEYS = operands.cut, operands.transpose, operands.WIDTH, 
 gradients_and_split, multiply, dots = pieces.gradients_and_split, pieces.multiply, pieces.dots
 prefetch_rows, store_rows = pieces.prefetch_rows, pieces.store_rows
 hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
+scratch_for = forward.scratch_for
 open_tiles, close_tiles, pieces_in = forward.open_tiles, forward.close_tiles, forward.pieces_in
 TILE, PIECE, STEP = forward.TILE, forward.PIECE, forward.STEP
 
@@ -35,13 +34,14 @@ def attend_heads_backward(
     heads, unit = H // group, pieces_in(words) * PIECE
     wide, wide_v = round_up(D, WIDTH), round_up(Dv, WIDTH)
     key_group, value_group = wide // STEP * unit, wide_v // STEP * unit
-    result, scores = part_keys * (wide + wide_v), part_keys * (wide + wide_v) + wide * WIDTH
-    spare = scores + (2 * KEYS + 2) * WIDTH
-    floats = np.empty(spare + 2 * part_keys * max(wide, wide_v) + 16, np.float32)
-    turned, values = part_keys // TILE * key_group, 2 * (part_keys // TILE) * key_group
-    panels = values + part_keys // TILE * value_group
-    packed = np.empty(panels + 4 * (key_group + value_group) + 6 * (KEYS // STEP) * unit + 16, words.dtype)
-    S, W = memory_at(round_up(floats.ctypes.data, 64), floats), memory_at(round_up(packed.ctypes.data, 64), packed)
+    room = part_keys * (wide + wide_v) + (wide + 2 * KEYS + 2) * WIDTH
+    S, dkeys = scratch_for(room + 2 * part_keys * max(wide, wide_v), logsumexp)
+    dvalues, result = dkeys + part_keys * wide, dkeys + part_keys * (wide + wide_v)
+    scores, spare = result + wide * WIDTH, dkeys + room
+    room = part_keys // TILE * (2 * key_group + value_group)
+    W, keys = scratch_for(room + 4 * (key_group + value_group) + 6 * (KEYS // STEP) * unit, words)
+    turned, values = keys + part_keys // TILE * key_group, keys + 2 * (part_keys // TILE) * key_group
+    panels = keys + room
     Q, K, V = memory_at(query[0], numbers), memory_at(key[0], numbers), memory_at(value[0], numbers)
     G, O = memory_at(g[0], numbers), memory_at(out[0], numbers)
     (dQ, dq_row), (dK, dk_row), (dV, dv_row) = dquery, dkey, dvalue
@@ -55,12 +55,12 @@ def attend_heads_backward(
         n = min(part_keys, Tk - begin)
         length = round_up(n, WIDTH)
         k0, v0 = b * key[1] + key_head * key[2] + begin * key[3], b * value[1] + key_head * value[2] + begin * value[3]
-        largest_k = max(largest_k, cut(True, False, n, D, K, k0, key[3], length, wide, S, spare, W, 0))
+        largest_k = max(largest_k, cut(True, False, n, D, K, k0, key[3], length, wide, S, spare, W, keys))
         cut(True, True, n, D, K, k0, key[3], length, wide, S, spare, W, turned)
         largest_v = max(largest_v, cut(True, False, n, Dv, V, v0, value[3], length, wide_v, S, spare, W, values))
         b_next, head_next = divmod(min(number + 1, stop - 1) // parts, heads)
         k0, v0 = b_next * key[1] + head_next * key[2], b_next * value[1] + head_next * value[2]
-        for i in range(result):
+        for i in range(dkeys, result):
             S[i] = 0
         for h in range(key_head * group, (key_head + 1) * group):
             for i0 in range(0, Tq, WIDTH):
@@ -94,22 +94,22 @@ def attend_heads_backward(
                 for i in range(wide * WIDTH if last <= 0 else 0):
                     S[result + i] = 0
                 panel_gradients(
-                    S, 0, part_keys * wide, result, scores, W, turned, values, panels, key_group, value_group,
+                    S, dkeys, dvalues, result, scores, W, keys, turned, values, panels, key_group, value_group,
                     length // STEP * unit, wide, wide_v, i0 - begin, last, is_causal, scale,
                 )  # fmt: skip
                 transpose(wide, WIDTH, S, result, WIDTH, S, spare)
                 store_rows(rows, D, S, spare, wide, dQ, dq0, dq_row)
         row = b * Tk + begin
-        store_rows(n, D, S, 0, wide, dK, row * dk_row + key_head * D, dk_row)
-        store_rows(n, Dv, S, part_keys * wide, wide_v, dV, row * dv_row + key_head * Dv, dv_row)
+        store_rows(n, D, S, dkeys, wide, dK, row * dk_row + key_head * D, dk_row)
+        store_rows(n, Dv, S, dvalues, wide_v, dV, row * dv_row + key_head * Dv, dv_row)
     close_tiles()
     found[index, 0], found[index, 1], found[index, 2], found[index, 3] = largest_q, largest_k, largest_v, largest_g
 
 
 @part()
 def panel_gradients(
-    S, dkeys, dvalues, result, scores, W, turned, values, queries, key_group, value_group, turned_group, wide, wide_v,
-    i0, last, is_causal, scale,
+    S, dkeys, dvalues, result, scores, W, keys, turned, values, queries, key_group, value_group, turned_group,
+    wide, wide_v, i0, last, is_causal, scale,
 ):  # fmt: skip
     """Adds to dkeys and dvalues; S[result ...] = dQ^T. i0 counts from the first of the keys."""
     unit = pieces_in(W) * PIECE
@@ -120,8 +120,8 @@ def panel_gradients(
     by_queries, by_keys = weights + 2 * weight_group, weights + 4 * weight_group
     for j0 in range(0, last, KEYS):
         n = round_up(min(KEYS, last - j0), WIDTH)
-        keys, rows_of_values = j0 // TILE * key_group, values + j0 // TILE * value_group
-        multiply(n, WIDTH, wide // STEP, W, keys, key_group, W, queries, key_group, S, scores, WIDTH, False)
+        rows_of_keys, rows_of_values = keys + j0 // TILE * key_group, values + j0 // TILE * value_group
+        multiply(n, WIDTH, wide // STEP, W, rows_of_keys, key_group, W, queries, key_group, S, scores, WIDTH, False)
         multiply(
             n, WIDTH, wide_v // STEP, W, rows_of_values, value_group, W, upper, value_group, S, gradients, WIDTH, False
         )

@@ -27,7 +27,7 @@ exp_and_split, multiply = pieces.exp_and_split, pieces.multiply
 prefetch_rows, store_rows = pieces.prefetch_rows, pieces.store_rows
 hide, column_maximum, scale_columns = panel.hide, panel.column_maximum, panel.scale_columns
 memory_at, unpack_columns = rows_and_panels.memory_at, rows_and_panels.unpack_columns
-round_up, UNLIMITED = shared.round_up, shared.UNLIMITED
+round_up, scratch_for, UNLIMITED = shared.round_up, shared.scratch_for, shared.UNLIMITED
 open_tiles, close_tiles, pieces_in = matrix.open_tiles, matrix.close_tiles, matrix.pieces_in
 TILE, PIECE, STEP = matrix.TILE, matrix.PIECE, matrix.STEP
 
@@ -50,13 +50,13 @@ def attend_heads(
     unit = pieces_in(words) * PIECE
     wide, wide_v, length = round_up(D, WIDTH), round_up(Dv, WIDTH), round_up(Tk, WIDTH)
     key_group, value_group, weight_group = wide // STEP * unit, length // STEP * unit, KEYS // STEP * unit
-    spare = (KEYS + 3 + wide_v) * WIDTH
-    floats = np.empty(spare + 2 * max(length, WIDTH) * max(wide, wide_v) + 16, np.float32)
-    queries = length // TILE * key_group + wide_v // TILE * value_group
-    packed = np.empty(queries + 2 * key_group + 2 * weight_group + 16, words.dtype)
-    S, W = memory_at(round_up(floats.ctypes.data, 64), floats), memory_at(round_up(packed.ctypes.data, 64), packed)
-    top, values = KEYS * WIDTH, length // TILE * key_group
-    result, sums = top + 3 * WIDTH, top + WIDTH
+    room = 2 * max(length, WIDTH) * max(wide, wide_v)
+    S, scores = scratch_for((KEYS + 3 + wide_v) * WIDTH + room, logsumexp)
+    top, sums, result = scores + KEYS * WIDTH, scores + (KEYS + 1) * WIDTH, scores + (KEYS + 3) * WIDTH
+    spare = result + wide_v * WIDTH
+    room = length // TILE * key_group + wide_v // TILE * value_group
+    W, keys = scratch_for(room + 2 * key_group + 2 * weight_group, words)
+    values, queries = keys + length // TILE * key_group, keys + room
     Q, K, V = memory_at(query[0], numbers), memory_at(key[0], numbers), memory_at(value[0], numbers)
     largest_q, largest_k, largest_v = 0, 0, 0
     open_tiles()
@@ -64,7 +64,7 @@ def attend_heads(
     for number in range(index * each, end):
         b, h = divmod(number // parts, H)
         k0, v0 = b * key[1] + h // group * key[2], b * value[1] + h // group * value[2]
-        largest_k = max(largest_k, cut(True, False, Tk, D, K, k0, key[3], length, wide, S, spare, W, 0))
+        largest_k = max(largest_k, cut(True, False, Tk, D, K, k0, key[3], length, wide, S, spare, W, keys))
         largest_v = max(largest_v, cut(True, True, Tk, Dv, V, v0, value[3], length, wide_v, S, spare, W, values))
         b_next, h_next = divmod(min(number + 1, end - 1) // parts, H)
         k0, v0 = b_next * key[1] + h_next // group * key[2], b_next * value[1] + h_next // group * value[2]
@@ -79,8 +79,8 @@ def attend_heads(
             largest_q = max(largest_q, found_q)
             last = min(Tk, i0 + rows) if is_causal else Tk
             attend_panel(
-                S, top, result, W, values, queries, queries + 2 * key_group, key_group, value_group, weight_group,
-                wide, wide_v, i0, last, is_causal, scale,
+                S, scores, result, W, keys, values, queries, queries + 2 * key_group, key_group, value_group,
+                weight_group, wide, wide_v, i0, last, is_causal, scale,
             )  # fmt: skip
             for q in range(rows):
                 logsumexp[(b * H + h) * Tq + i0 + q] = S[top + q] * scale + log(S[sums + q])
@@ -94,27 +94,27 @@ def attend_heads(
 
 @part()
 def attend_panel(
-    S, top, result, W, values, queries, weights, key_group, value_group, weight_group, wide, wide_v, i0, last,
+    S, scores, result, W, keys, values, queries, weights, key_group, value_group, weight_group, wide, wide_v, i0, last,
     is_causal, scale,
 ):  # fmt: skip
-    """S[result ...] = the sums of weighted values, [wide_v, 32]; from S[top ...] on the maxima and the sums."""
-    sums, factors, unit = top + WIDTH, top + 2 * WIDTH, pieces_in(W) * PIECE
+    """S[result ...] = the sums of weighted values, [wide_v, 32]; behind the scores the maxima and the sums."""
+    top, sums, factors = scores + KEYS * WIDTH, scores + (KEYS + 1) * WIDTH, scores + (KEYS + 2) * WIDTH
     for q in range(WIDTH):
         S[top + q] = np.finfo(np.float32).min
         S[sums + q] = 0
     for j0 in range(0, last, KEYS):
         n = round_up(min(KEYS, last - j0), WIDTH)
-        keys = j0 // TILE * key_group
-        multiply(n, WIDTH, wide // STEP, W, keys, key_group, W, queries, key_group, S, 0, WIDTH, False)
-        hide_outside(S, 0, min(KEYS, last - j0), i0, j0, is_causal)
+        rows = keys + j0 // TILE * key_group
+        multiply(n, WIDTH, wide // STEP, W, rows, key_group, W, queries, key_group, S, scores, WIDTH, False)
+        hide_outside(S, scores, min(KEYS, last - j0), i0, j0, is_causal)
         for q in range(WIDTH):
             S[factors + q] = S[top + q]
-        column_maximum(n, S, 0, S, top)
+        column_maximum(n, S, scores, S, top)
         if j0 > 0:
             for q in range(WIDTH):
                 S[factors + q] = exp_negative((S[factors + q] - S[top + q]) * scale)
                 S[sums + q] *= S[factors + q]
             scale_columns(wide_v, S, result, S, factors)
-        exp_and_split(n // STEP, S, 0, S, top, sums, scale, W, weights, weight_group)
-        columns = values + j0 // STEP * unit
+        exp_and_split(n // STEP, S, scores, S, top, sums, scale, W, weights, weight_group)
+        columns = values + j0 // STEP * pieces_in(W) * PIECE
         multiply(wide_v, WIDTH, n // STEP, W, columns, value_group, W, weights, weight_group, S, result, WIDTH, j0 > 0)
