@@ -42,9 +42,9 @@ from numpy.typing import NDArray
 from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.kernels._operands import Operand, operand
 from tinygrad_tf.kernels._pieces_product import multiply_in_pieces, weight_gradient_in_pieces
-from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_thin, plan_product, plan_thin
+from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_panel, plan_linear_thin, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
-from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
+from tinygrad_tf.kernels._thin import linear_panel, linear_thin, multiply_thin
 from tinygrad_tf.kernels.cast import cast, is_bfloat16
 from tinygrad_tf.kernels.elementwise import sum_rows
 
@@ -126,10 +126,15 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     y = np.empty((M, N), x.dtype)
     if bias is not None and not bias.flags.carray:
         bias = np.array(bias, order="C")
-    if M <= THIN and left.carray and right.carray and y.size and K:
-        blocks, step = plan_linear_thin(N, K)
-        linear_thin(blocks, step, x, weight, y, y[0] if bias is None else bias, bias is not None)
-        return y
+    if y.size and K and left.carray and right.carray:
+        arrays = x, weight, y, y[0] if bias is None else bias, bias is not None
+        if M <= THIN:
+            linear_thin(*plan_linear_thin(N, K), *arrays)
+            return y
+        panel = plan_linear_panel(M, N, K, PANEL_BYTES // 2 // x.itemsize)
+        if panel is not None:
+            linear_panel(*panel, *arrays)
+            return y
     _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
     return y
 
