@@ -64,8 +64,10 @@ class GrowingCache:
 
     window = None
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int = SMALLEST_CAPACITY) -> None:
+        """expected: tokens that there is memory for from the start."""
         self.offset = 0
+        self.expected = expected
         self._keys: NDArray | None = None  # (B, H, capacity, D); rows from offset on are zeros
         self._values: NDArray | None = None
 
@@ -82,7 +84,7 @@ class GrowingCache:
         start, stop = self.offset, self.offset + new_keys.shape[2]
         keys, values = self._keys, self._values
         if keys is None or values is None or stop > keys.shape[2]:
-            capacity = max(stop, 2 * self.capacity, SMALLEST_CAPACITY)
+            capacity = max(stop, 2 * self.capacity, self.expected)
             self._keys = keys = _grown(keys, new_keys, start, capacity)
             self._values = values = _grown(values, new_values, start, capacity)
         keys[:, :, start:stop] = new_keys

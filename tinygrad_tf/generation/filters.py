@@ -56,8 +56,8 @@ def likeliest(logits: NDArray[Any], config: GenerationConfig) -> list[int] | Non
     if not logits.size:
         return None
     tokens: list[int] = logits.argmax(-1).tolist()
-    largest = [row[token] > -math.inf for row, token in zip(logits, tokens, strict=True)]  # to argmax that is NaN
-    return tokens if all(largest) else None  # what is wrong comes out row by row
+    largest = logits[np.arange(len(tokens)), tokens]  # to argmax that is NaN
+    return tokens if (largest > -math.inf).all() else None  # what is wrong comes out row by row
 
 
 def log_probabilities_of(logits: NDArray[Any], tokens: Sequence[int]) -> list[float]:
@@ -71,8 +71,9 @@ def log_probabilities_of(logits: NDArray[Any], tokens: Sequence[int]) -> list[fl
     if not all(map(math.isfinite, top[:, 0].tolist())):
         return [float(log_probabilities(row)[token]) for row, token in zip(values, tokens, strict=True)]
     values -= top
+    chosen = values[np.arange(len(values)), tokens].tolist()
     sums = np.add.reduce(_exp(values), axis=-1).tolist()
-    return [float(row[token]) - math.log(sum_) for row, token, sum_ in zip(values, tokens, sums, strict=True)]
+    return [value - math.log(sum_) for value, sum_ in zip(chosen, sums, strict=True)]
 
 
 def with_temperature(logits: ArrayLike, temperature: float) -> Logits:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf.creation import from_numpy
-from tinygrad_tf.generation.cache import Cache, GrowingCache, WindowCache
+from tinygrad_tf.generation.cache import SMALLEST_CAPACITY, Cache, GrowingCache, WindowCache
 from tinygrad_tf.generation.config import GenerationConfig
 from tinygrad_tf.generation.paged import PagedCache
 from tinygrad_tf.generation.readers import Reader, reader_of
@@ -30,14 +30,14 @@ class ContextNotice(UserWarning):
     """A text is longer than the model's context, so that the model sees its end only."""
 
 
-def make_caches(config: GenerationConfig, layers: int) -> list[Cache]:
-    """Fresh caches of the kind that the config names, one a layer.
+def make_caches(config: GenerationConfig, layers: int, expected: int = SMALLEST_CAPACITY) -> list[Cache]:
+    """Fresh caches of the kind that the config names, one a layer; a growing one has memory for `expected` tokens.
 
     >>> [cache.block_size for cache in make_caches(GenerationConfig(cache="paged", block_size=8), 2)]
     [8, 8]
     """
     makers: dict[str, Callable[[], Cache]] = {
-        "growing": GrowingCache,
+        "growing": lambda: GrowingCache(expected),
         "window": lambda: WindowCache(config.window or 1),
         "paged": lambda: PagedCache(config.block_size),
     }
@@ -144,7 +144,9 @@ class Steps:
         if self.caches is None or (limit is not None and columns > limit):
             # The text that made the others' padding wide may have ended long ago: start again without the padding.
             assert self.reader.layers is not None
-            self.caches = make_caches(self.config, self.reader.layers)
+            longest = max(map(len, self.texts)) + self.config.max_new_tokens
+            expected = SMALLEST_CAPACITY if self.limit is None else min(longest, self.limit)
+            self.caches = make_caches(self.config, self.reader.layers, expected)
             self.padding = left_padded(self.texts)[1]
         columns = len(self.texts[0]) + int(self.padding[0])
         start = self.caches[0].offset
@@ -166,6 +168,8 @@ class Steps:
 
     def _columns(self, first: int, last: int) -> NDArray[np.int64]:
         """The ids (B, T) in some columns; 0 for padding."""
+        if not self.padding.any():
+            return np.array([text[first:last] for text in self.texts], np.int64)
         rows = []
         for text, padding in zip(self.texts, self.padding.tolist(), strict=True):
             tokens = text[max(0, first - padding) : max(0, last - padding)]
