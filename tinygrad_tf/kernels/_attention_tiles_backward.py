@@ -9,15 +9,17 @@ of keys P and dS, as soon as they are known, so that neither is stored as float3
 
 from __future__ import annotations
 
+import numpy as np
+
 from tinygrad_tf.kernels import _attention_pieces as pieces
 from tinygrad_tf.kernels import _attention_tiles_forward as forward
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._part import part
 
-cut, transpose, WIDTH, KEYS = operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
+at_once, cut, transpose, WIDTH, KEYS = operands.at_once, operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
 gradients_and_split, multiply, dots = pieces.gradients_and_split, pieces.multiply, pieces.dots
-prefetch_rows, store_rows = pieces.prefetch_rows, pieces.store_rows
+list_rows, store_rows = pieces.list_rows, pieces.store_rows
 hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
 scratch_for = forward.scratch_for
 open_tiles, close_tiles, pieces_in = forward.open_tiles, forward.close_tiles, forward.pieces_in
@@ -46,6 +48,7 @@ def attend_heads_backward(
     G, O = memory_at(g[0], numbers), memory_at(out[0], numbers)
     (dQ, dq_row), (dK, dk_row), (dV, dv_row) = dquery, dkey, dvalue
     largest_q, largest_k, largest_v, largest_g = 0, 0, 0, 0
+    wanted = np.empty(3 + 8 * WIDTH * (max(D, Dv) // TILE + 2), np.int64)
     open_tiles()
     stop = min(total, (index + 1) * each)
     for number in range(index * each, stop):
@@ -68,16 +71,18 @@ def attend_heads_backward(
                 q0, g0 = b * query[1] + h * query[2] + i0 * query[3], b * g[1] + h * g[2] + i0 * g[3]
                 o0, dq0 = b * out[1] + h * out[2] + i0 * out[3], ((share * B + b) * Tq + i0) * dq_row + h * D
                 last = min(n, i0 + rows - begin) if is_causal else n
-                prefetch_rows(rows, D, dQ, dq0, dq_row)
-                prefetch_rows(min(WIDTH, n - i0), D, K, k0 + i0 * key[3], key[3])
-                prefetch_rows(min(WIDTH, n - i0), Dv, V, v0 + i0 * value[3], value[3])
-                prefetch_rows(min(WIDTH, n - i0), D, dK, (row + i0) * dk_row + key_head * D, dk_row)
-                prefetch_rows(min(WIDTH, n - i0), Dv, dV, (row + i0) * dv_row + key_head * Dv, dv_row)
+                wanted[0] = wanted[1] = 0
+                list_rows(rows, D, dQ, dq0, dq_row, wanted)
+                list_rows(min(WIDTH, n - i0), D, K, k0 + i0 * key[3], key[3], wanted)
+                list_rows(min(WIDTH, n - i0), Dv, V, v0 + i0 * value[3], value[3], wanted)
+                list_rows(min(WIDTH, n - i0), D, dK, (row + i0) * dk_row + key_head * D, dk_row, wanted)
+                list_rows(min(WIDTH, n - i0), Dv, dV, (row + i0) * dv_row + key_head * Dv, dv_row, wanted)
                 b2, h2, i2 = (b, h, i0 + WIDTH) if i0 + WIDTH < Tq else (b_next, head_next * group, 0)
                 rows_next = min(WIDTH, Tq - i2)
-                prefetch_rows(rows_next, D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3])
-                prefetch_rows(rows_next, Dv, G, b2 * g[1] + h2 * g[2] + i2 * g[3], g[3])
-                prefetch_rows(rows_next, Dv, O, b2 * out[1] + h2 * out[2] + i2 * out[3], out[3])
+                list_rows(rows_next, D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3], wanted)
+                list_rows(rows_next, Dv, G, b2 * g[1] + h2 * g[2] + i2 * g[3], g[3], wanted)
+                list_rows(rows_next, Dv, O, b2 * out[1] + h2 * out[2] + i2 * out[3], out[3], wanted)
+                wanted[2] = at_once(wanted[0], last, 3 * wide + 2 * wide_v, W)
                 # Q, turned and as it is, then G
                 right, right_g = panels + 2 * key_group, panels + 4 * key_group + 2 * value_group
                 found_q = cut(False, True, rows, D, Q, q0, query[3], WIDTH, wide, S, spare, W, panels)
@@ -95,7 +100,7 @@ def attend_heads_backward(
                     S[result + i] = 0
                 panel_gradients(
                     S, dkeys, dvalues, result, scores, W, keys, turned, values, panels, key_group, value_group,
-                    length // STEP * unit, wide, wide_v, i0 - begin, last, is_causal, scale,
+                    length // STEP * unit, wide, wide_v, i0 - begin, last, is_causal, scale, wanted,
                 )  # fmt: skip
                 transpose(wide, WIDTH, S, result, WIDTH, S, spare)
                 store_rows(rows, D, S, spare, wide, dQ, dq0, dq_row)
@@ -109,7 +114,7 @@ def attend_heads_backward(
 @part()
 def panel_gradients(
     S, dkeys, dvalues, result, scores, W, keys, turned, values, queries, key_group, value_group, turned_group,
-    wide, wide_v, i0, last, is_causal, scale,
+    wide, wide_v, i0, last, is_causal, scale, wanted,
 ):  # fmt: skip
     """Adds to dkeys and dvalues; S[result ...] = dQ^T. i0 counts from the first of the keys."""
     unit = pieces_in(W) * PIECE
@@ -121,16 +126,33 @@ def panel_gradients(
     for j0 in range(0, last, KEYS):
         n = round_up(min(KEYS, last - j0), WIDTH)
         rows_of_keys, rows_of_values = keys + j0 // TILE * key_group, values + j0 // TILE * value_group
-        multiply(n, WIDTH, wide // STEP, W, rows_of_keys, key_group, W, queries, key_group, S, scores, WIDTH, False)
         multiply(
-            n, WIDTH, wide_v // STEP, W, rows_of_values, value_group, W, upper, value_group, S, gradients, WIDTH, False
+            n, WIDTH, wide // STEP, W, rows_of_keys, key_group, W, queries, key_group, S, scores, WIDTH, False, wanted
+        )
+        multiply(
+            n,
+            WIDTH,
+            wide_v // STEP,
+            W,
+            rows_of_values,
+            value_group,
+            W,
+            upper,
+            value_group,
+            S,
+            gradients,
+            WIDTH,
+            False,
+            wanted,
         )
         hide_outside(S, scores, min(KEYS, last - j0), i0, j0, is_causal)
         gradients_and_split(
             n // STEP, S, scores, gradients, S, shift, shift + WIDTH, scale, W, weights, by_queries, by_keys,
             weight_group,
         )  # fmt: skip
-        multiply(n, wide_v, 1, W, weights, unit, W, upper_rows, unit, S, dvalues + j0 * wide_v, wide_v, True)
-        multiply(n, wide, 1, W, by_queries, unit, W, query_rows, unit, S, dkeys + j0 * wide, wide, True)
+        multiply(n, wide_v, 1, W, weights, unit, W, upper_rows, unit, S, dvalues + j0 * wide_v, wide_v, True, wanted)
+        multiply(n, wide, 1, W, by_queries, unit, W, query_rows, unit, S, dkeys + j0 * wide, wide, True, wanted)
         columns = turned + j0 // STEP * unit
-        multiply(wide, WIDTH, n // STEP, W, columns, turned_group, W, by_keys, weight_group, S, result, WIDTH, j0 > 0)
+        multiply(
+            wide, WIDTH, n // STEP, W, columns, turned_group, W, by_keys, weight_group, S, result, WIDTH, j0 > 0, wanted
+        )

@@ -3,8 +3,7 @@
 A unit is one head, or a share of its panels where heads are few. It cuts its keys and values once; then, for a panel of
 32 queries, in blocks of keys, with an online softmax:
     S = K Q^T        P = exp((S - max) scale), cut        out^T += V^T P
-Only Q and V are turned. What is read next is asked for meanwhile: heads are slices of long rows, which the processor
-does not fetch by itself, and without that a quarter of the time is waiting.
+Only Q and V are turned. What is read and written next is put on a list, and asked for while the tiles multiply.
 """
 # mypy: allow-untyped-defs
 
@@ -22,9 +21,9 @@ from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log
 from tinygrad_tf.kernels._part import part
 
-cut, WIDTH, KEYS = operands.cut, operands.WIDTH, operands.KEYS
+at_once, cut, WIDTH, KEYS = operands.at_once, operands.cut, operands.WIDTH, operands.KEYS
 exp_and_split, multiply = pieces.exp_and_split, pieces.multiply
-prefetch_rows, store_rows = pieces.prefetch_rows, pieces.store_rows
+list_rows, store_rows = pieces.list_rows, pieces.store_rows
 hide, column_maximum, scale_columns = panel.hide, panel.column_maximum, panel.scale_columns
 memory_at, unpack_columns = rows_and_panels.memory_at, rows_and_panels.unpack_columns
 round_up, scratch_for, UNLIMITED = shared.round_up, shared.scratch_for, shared.UNLIMITED
@@ -59,6 +58,7 @@ def attend_heads(
     values, queries = keys + length // TILE * key_group, keys + room
     Q, K, V = memory_at(query[0], numbers), memory_at(key[0], numbers), memory_at(value[0], numbers)
     largest_q, largest_k, largest_v = 0, 0, 0
+    wanted = np.empty(3 + 4 * WIDTH * (max(D, Dv) // TILE + 2), np.int64)
     open_tiles()
     end = min(total, (index + 1) * each)
     for number in range(index * each, end):
@@ -70,17 +70,19 @@ def attend_heads(
         k0, v0 = b_next * key[1] + h_next // group * key[2], b_next * value[1] + h_next // group * value[2]
         for i0 in range(number % parts * WIDTH, Tq, parts * WIDTH):
             rows, q0 = min(WIDTH, Tq - i0), b * query[1] + h * query[2] + i0 * query[3]
+            last = min(Tk, i0 + rows) if is_causal else Tk
+            wanted[0] = wanted[1] = 0
             b2, h2, i2 = (b, h, i0 + parts * WIDTH) if i0 + parts * WIDTH < Tq else (b_next, h_next, 0)
-            prefetch_rows(min(WIDTH, Tq - i2), D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3])
-            prefetch_rows(min(WIDTH, Tk - i0), D, K, k0 + i0 * key[3], key[3])
-            prefetch_rows(min(WIDTH, Tk - i0), Dv, V, v0 + i0 * value[3], value[3])
-            prefetch_rows(rows, Dv, out, b * target[0] + h * target[1] + i0 * target[2], target[2])
+            list_rows(min(WIDTH, Tq - i2), D, Q, b2 * query[1] + h2 * query[2] + i2 * query[3], query[3], wanted)
+            list_rows(min(WIDTH, Tk - i0), D, K, k0 + i0 * key[3], key[3], wanted)
+            list_rows(min(WIDTH, Tk - i0), Dv, V, v0 + i0 * value[3], value[3], wanted)
+            list_rows(rows, Dv, out, b * target[0] + h * target[1] + i0 * target[2], target[2], wanted)
+            wanted[2] = at_once(wanted[0], last, wide + wide_v, W)
             found_q = cut(False, True, rows, D, Q, q0, query[3], WIDTH, wide, S, spare, W, queries)
             largest_q = max(largest_q, found_q)
-            last = min(Tk, i0 + rows) if is_causal else Tk
             attend_panel(
                 S, scores, result, W, keys, values, queries, queries + 2 * key_group, key_group, value_group,
-                weight_group, wide, wide_v, i0, last, is_causal, scale,
+                weight_group, wide, wide_v, i0, last, is_causal, scale, wanted,
             )  # fmt: skip
             for q in range(rows):
                 logsumexp[(b * H + h) * Tq + i0 + q] = S[top + q] * scale + log(S[sums + q])
@@ -95,7 +97,7 @@ def attend_heads(
 @part()
 def attend_panel(
     S, scores, result, W, keys, values, queries, weights, key_group, value_group, weight_group, wide, wide_v, i0, last,
-    is_causal, scale,
+    is_causal, scale, wanted,
 ):  # fmt: skip
     """S[result ...] = the sums of weighted values, [wide_v, 32]; behind the scores the maxima and the sums."""
     top, sums, factors = scores + KEYS * WIDTH, scores + (KEYS + 1) * WIDTH, scores + (KEYS + 2) * WIDTH
@@ -105,7 +107,7 @@ def attend_panel(
     for j0 in range(0, last, KEYS):
         n = round_up(min(KEYS, last - j0), WIDTH)
         rows = keys + j0 // TILE * key_group
-        multiply(n, WIDTH, wide // STEP, W, rows, key_group, W, queries, key_group, S, scores, WIDTH, False)
+        multiply(n, WIDTH, wide // STEP, W, rows, key_group, W, queries, key_group, S, scores, WIDTH, False, wanted)
         hide_outside(S, scores, min(KEYS, last - j0), i0, j0, is_causal)
         for q in range(WIDTH):
             S[factors + q] = S[top + q]
@@ -117,4 +119,19 @@ def attend_panel(
             scale_columns(wide_v, S, result, S, factors)
         exp_and_split(n // STEP, S, scores, S, top, sums, scale, W, weights, weight_group)
         columns = values + j0 // STEP * pieces_in(W) * PIECE
-        multiply(wide_v, WIDTH, n // STEP, W, columns, value_group, W, weights, weight_group, S, result, WIDTH, j0 > 0)
+        multiply(
+            wide_v,
+            WIDTH,
+            n // STEP,
+            W,
+            columns,
+            value_group,
+            W,
+            weights,
+            weight_group,
+            S,
+            result,
+            WIDTH,
+            j0 > 0,
+            wanted,
+        )

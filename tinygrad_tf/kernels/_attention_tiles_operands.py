@@ -12,6 +12,7 @@ from tinygrad_tf.kernels._tiles import transpose_square
 
 load_rows = pieces.load_rows
 split_rows, pieces_in = matrix.split_rows, matrix.pieces_in
+PRODUCTS = len(matrix.PRODUCTS)
 TILE, PIECE, STEP = matrix.TILE, matrix.PIECE, matrix.STEP
 
 WIDTH = 32  # queries of a panel; what the tiles multiply is a multiple of 32 in all directions
@@ -63,3 +64,10 @@ def transpose(rows, columns, A, a0, a_row, B, b0):
     for i in range(0, rows, TILE):
         for j in range(0, columns, TILE):
             transpose_square(A, a0 + i * a_row + j, a_row, B, b0 + j * rows + i, rows)
+
+
+@part(types.int64)
+def at_once(lines, keys, columns, packed):
+    """How many lines to ask for with each product of tiles, of those that `keys` times `columns` multiply-adds take."""
+    products = (keys + STEP - 1) // STEP * (columns // STEP) * (PRODUCTS if pieces_in(packed) > 1 else 1)
+    return (lines + products - 1) // max(products, 1)
