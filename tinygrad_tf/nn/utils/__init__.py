@@ -55,10 +55,20 @@ def clip_grad_norm_(
     total = float(norm.array)
     share = float(max_norm) / (total + 1e-6)
     if share < 1.0 or not math.isfinite(total):
+        _scale([g.array for g in gradients], share)
+        now = next(clock)
         for g in gradients:
-            g.array *= g.array.dtype.type(share)
-            g.storage.changed = next(clock)
+            g.storage.changed = now
     return norm
+
+
+def _scale(arrays: list[np.ndarray], share: float) -> None:
+    """Multiply in place: a few small arrays one by one, as looking them all up for the kernel would cost more."""
+    if sum([a.size for a in arrays]) >= 1 << 16:
+        kernels.adamw.scale_(arrays, share)
+    else:
+        for a in arrays:
+            a *= a.dtype.type(share)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
