@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ import pytest
 from tinygrad_tf import manual_seed, nn, no_grad, tensor
 from tinygrad_tf.generation import (
     Beam,
+    Cache,
     Conditioned,
     ContextNotice,
     GenerationConfig,
+    GrowingCache,
     beam_search,
     choose_next,
     draw,
@@ -27,11 +30,14 @@ from tinygrad_tf.generation import (
     keep_top_p,
     length_penalty,
     log_probabilities,
+    make_caches,
     penalise_repetition,
     probabilities,
+    steps,
     stream,
     with_temperature,
 )
+from tinygrad_tf.generation.filters import likeliest, log_probabilities_of
 from tinygrad_tf.models import GPT, GPTConfig, Transformer, TransformerConfig
 from tinygrad_tf.utils.errors import InputError
 
@@ -651,3 +657,37 @@ def test_misuse_of_an_encoder_decoder_is_one_line():
         stream(Conditioned(small_gpt(), SOURCE), [1])
     with pytest.raises(InputError, match=r"source must be ids \(B, S\)"):
         stream(Conditioned(small_transformer(), SOURCE[0]), [1])
+
+
+@pytest.mark.parametrize("size", [2, 7, 65, 1003])
+def test_rows_taken_together_are_as_each_alone(size: int) -> None:
+    """The probabilities to the last bit; and the likeliest tokens, of equal ones the first."""
+    rng = np.random.default_rng(size)
+    logits = rng.normal(0, 9, (5, size)).astype(np.float32)
+    logits[1, size // 2], logits[2, -1], logits[3] = -INF, INF, 2.0
+    tokens = rng.integers(0, size, 5).tolist()
+    alone = [float(log_probabilities(row)[token]) for row, token in zip(logits, tokens, strict=True)]
+    assert log_probabilities_of(logits, tokens) == alone
+    assert likeliest(logits, GREEDY) == [choose_next(row, (), GREEDY) for row in logits]
+    for broken in (math.nan, -INF):
+        logits[4] = broken
+        assert likeliest(logits, GREEDY) is None, "the rows are to say what is wrong"
+
+
+@pytest.mark.parametrize("rule", [{"temperature": 1.0}, {"repetition_penalty": 2.0}, {"no_repeat_ngram": 2}])
+def test_the_largest_logits_alone_do_not_decide(rule: dict[str, float]) -> None:
+    assert likeliest(np.zeros((2, 3)), dataclasses.replace(GREEDY, **rule)) is None
+
+
+def test_memory_of_caches_is_taken_once_where_the_end_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Cache] = []
+
+    def made(*arguments: Any) -> list[Cache]:
+        found[:] = make_caches(*arguments)
+        return found
+
+    monkeypatch.setattr(steps, "make_caches", made)
+    model = GPT(GPTConfig(vocab_size=5, context=40, layers=1, heads=1, channels=8))
+    for count, room in ((20, 23), (1000, 40)):  # never more than the context
+        for _ in itertools.islice(stream(model, [1, 2, 3], dataclasses.replace(GREEDY, max_new_tokens=count)), 4):
+            assert isinstance(found[0], GrowingCache) and found[0].capacity == room

@@ -525,3 +525,19 @@ def test_misuse_is_told(make: Callable[[], Any], error: type[Exception], words: 
     with pytest.raises(error, match=words) as told:
         make()
     assert "\n" not in str(told.value)
+
+
+def test_parameters_come_in_the_order_of_their_names() -> None:
+    shared, model = nn.Linear(2, 2), nn.Module()
+    model.first, model.again = nn.Sequential(shared, nn.ReLU(), nn.Linear(2, 3)), shared
+    model.own, model.tied = nn.Parameter(tg.ones(1)), shared.weight
+    assert [id(p) for p in model.parameters()] == [id(p) for _, p in model.named_parameters()]
+    assert [id(m) for m in model.modules()] == [id(m) for _, m in model.named_modules()]
+    assert [id(p) for p in model.parameters(recurse=False)] == [id(model.own), id(shared.weight)]
+
+    class Choosy(nn.Linear):
+        def named_parameters(self, *args, **kwargs):
+            return (pair for pair in super().named_parameters(*args, **kwargs) if pair[0] == "bias")
+
+    layer = Choosy(2, 2)
+    assert list(layer.parameters()) == [layer.bias]

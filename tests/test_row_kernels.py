@@ -628,3 +628,15 @@ assert np.allclose(p, x - 0.5 * np.sign(g))
 """
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [5, (1 << 15) + 3, 1 << 18])
+def test_add_to_is_the_sum_in_place(dtype, size):
+    rng = np.random.default_rng(size)
+    total, other = rng.normal(size=(2, 2 * size)).astype(dtype)
+    for part in (other[:size], other[::2], other[:size].astype(np.float64)):  # the last two are left to NumPy
+        memory = total.copy()
+        elementwise.add_to(memory[:size], part)
+        np.testing.assert_array_equal(memory[:size], (total[:size] + part).astype(dtype))
+        np.testing.assert_array_equal(memory[size:], total[size:])
