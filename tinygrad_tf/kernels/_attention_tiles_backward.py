@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tinygrad_tf.kernels import _attention_multiply as products
 from tinygrad_tf.kernels import _attention_pieces as pieces
 from tinygrad_tf.kernels import _attention_tiles_forward as forward
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
@@ -18,8 +19,8 @@ from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._part import part
 
 at_once, cut, transpose, WIDTH, KEYS = operands.at_once, operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
-gradients_and_split, multiply, dots = pieces.gradients_and_split, pieces.multiply, pieces.dots
-list_rows, store_rows = pieces.list_rows, pieces.store_rows
+gradients_and_split, multiply, dots = pieces.gradients_and_split, products.multiply, pieces.dots
+list_rows, store_rows = products.list_rows, pieces.store_rows
 hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
 scratch_for = forward.scratch_for
 open_tiles, close_tiles, pieces_in = forward.open_tiles, forward.close_tiles, forward.pieces_in

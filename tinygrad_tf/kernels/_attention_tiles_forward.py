@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tinygrad_tf.kernels import _attention_multiply as products
 from tinygrad_tf.kernels import _attention_panel as panel
 from tinygrad_tf.kernels import _attention_pieces as pieces
 from tinygrad_tf.kernels import _attention_rows as rows_and_panels
@@ -22,8 +23,8 @@ from tinygrad_tf.kernels._math import exp_negative, log
 from tinygrad_tf.kernels._part import part
 
 at_once, cut, WIDTH, KEYS = operands.at_once, operands.cut, operands.WIDTH, operands.KEYS
-exp_and_split, multiply = pieces.exp_and_split, pieces.multiply
-list_rows, store_rows = pieces.list_rows, pieces.store_rows
+exp_and_split, multiply = pieces.exp_and_split, products.multiply
+list_rows, store_rows = products.list_rows, pieces.store_rows
 hide, column_maximum, scale_columns = panel.hide, panel.column_maximum, panel.scale_columns
 memory_at, unpack_columns = rows_and_panels.memory_at, rows_and_panels.unpack_columns
 round_up, scratch_for, UNLIMITED = shared.round_up, shared.scratch_for, shared.UNLIMITED
