@@ -29,9 +29,9 @@ Numbers that are bfloat16 as they are (mixed precision) take one piece and one p
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 from numpy.typing import NDArray
 
-from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._matrix_tiles import (
     PIECE,
     PIECES,
@@ -43,6 +43,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
     pieces_in,
     split_rows,
 )
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._tiles import transpose_square
 
 PAIR = 2 * TILE
@@ -73,7 +74,7 @@ def reference(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.floa
     return result
 
 
-@kernel
+@part(types.int64)
 def split(n, K, A, a0, a_row, a_col, by_depth, packed, p0, size, scratch, s0):
     """n rows of A, K deep, in pieces, with zeros up to whole tiles; returns the largest magnitude as bits.
 
@@ -95,7 +96,7 @@ def split(n, K, A, a0, a_row, a_col, by_depth, packed, p0, size, scratch, s0):
     return largest
 
 
-@kernel
+@part(types.int64)
 def split_step(n, K, A, a0, a_row, a_col, by_depth, packed, p0, scratch, s0):
     """Three tiles of pieces of n <= 16 rows, K <= 32 deep."""
     whole = n == TILE and K == STEP
@@ -118,7 +119,7 @@ def split_step(n, K, A, a0, a_row, a_col, by_depth, packed, p0, scratch, s0):
     return split_rows(scratch, s0, STEP, TILE, packed, p0)
 
 
-@kernel
+@part()
 def gather(m, rows, n, columns, A, a0, a_row, a_col, scratch, s0):
     """scratch[rows, columns] = A[m, n] and zeros."""
     for i in range(rows):
@@ -126,7 +127,7 @@ def gather(m, rows, n, columns, A, a0, a_row, a_col, scratch, s0):
             scratch[s0 + i * columns + j] = number_at(A, a0 + i * a_row + j * a_col) if i < m and j < n else 0.0
 
 
-@kernel
+@part()
 def put_ragged(m, n, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row, scratch, s0):
     """C[m, n] = A @ B (+ D) for any m and n up to 32, tile by tile, by way of `scratch`."""
     if add:

@@ -23,9 +23,11 @@ to 192 at a time, so that 32 columns of B stay in the first-level cache.
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, make_tile_product, open_tiles, pieces_in
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split, square_product
 from tinygrad_tf.kernels._tiles import aligned
 
@@ -107,7 +109,7 @@ def multiply_blocks(
     largest_b[index] = max(largest_b[index], found_b)
 
 
-@kernel
+@part(types.int64)
 def rows_ahead(rows, products):
     """How many rows of the next strip are split during each product of tiles: 4 or 8, or 0 if there are none."""
     if rows == 0:
@@ -115,7 +117,7 @@ def rows_ahead(rows, products):
     return 4 if 4 * products >= rows else 8
 
 
-@kernel
+@part(types.int64)
 def put_and_split(ahead, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_row, S, s0, s_row, p0):
     """C[32, 32] = A @ B (+ D), and the next rows of A's source are split meanwhile."""
     if ahead == 4:

@@ -34,6 +34,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
     open_tiles,
     pieces_in,
 )
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels._tiles import aligned
@@ -48,7 +49,7 @@ def multiply_part(
     largest_a, largest_b,
 ):  # fmt: skip
     """One block of C, rows x columns, of one part of the depth; the part's C is C itself or lies among `others`."""
-    part, block = divmod(index, blocks)
+    number, block = divmod(index, blocks)
     across = (N + columns - 1) // columns
     top, left = block // across * rows, block % across * columns
     m, n = min(rows, M - top), min(columns, N - left)
@@ -59,11 +60,11 @@ def multiply_part(
     s0, pieces_a = aligned(scratch), aligned(pieces)
     pieces_b = pieces_a + room_a
     D, d0 = C, top * N + left
-    if part > 0:
-        D, d0 = others, d0 + (part - 1) * M * N
+    if number > 0:
+        D, d0 = others, d0 + (number - 1) * M * N
     total = np.zeros(m if left == 0 and sums.size > 0 else 0, C.dtype)
     found_a, found_b = 0, 0
-    first, last = part * each, min(part * each + each, K)
+    first, last = number * each, min(number * each + each, K)
     for k in range(first, last, depth):
         stretch = min(depth, last - k)
         x, y = a0 + k * a_row + top, b0 + k * b_row + left
@@ -73,11 +74,11 @@ def multiply_part(
             add_rows(stretch, A, x, a_row, total)
         add_product(m, n, stretch, pieces, pieces_a, pieces_b, size, D, d0, N, k > first, scratch, s0)
     if total.size > 0:
-        sums[part * M + top : part * M + top + m] = total
+        sums[number * M + top : number * M + top + m] = total
     largest_a[index], largest_b[index] = found_a, found_b
 
 
-@kernel
+@part()
 def add_product(m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0):
     """C[m, n] = A @ B of operands in pieces, or C += A @ B."""
     steps = (K + STEP - 1) // STEP
@@ -93,7 +94,7 @@ def add_product(m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0):
     close_tiles()
 
 
-@kernel
+@part()
 def add_rows(K, A, a0, a_row, total):
     """total += the sum of K rows of A, which are added up among themselves first."""
     widest_vectors()
@@ -112,8 +113,8 @@ def add_parts(index, C, others, parts):
     widest_vectors()
     first = index * ADDED_AT_ONCE
     last = min(first + ADDED_AT_ONCE, C.size)
-    for part in range(parts - 1):
-        other = part * C.size
+    for number in range(parts - 1):
+        other = number * C.size
         for i in range(first, last):
             C[i] += others[other + i]
 

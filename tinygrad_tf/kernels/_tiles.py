@@ -21,6 +21,7 @@ from typing import Any
 
 from tinygrad_tf.kernels import _vector as vector
 from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._plan import GAP
 
 HEIGHT, LOW_HEIGHT = vector.HEIGHT, vector.LOW_HEIGHT
@@ -39,7 +40,7 @@ def make_panel(vectors: int, ragged: bool) -> Callable[..., Any]:
     tile = vector.make_tile(HEIGHT, vectors, ragged_rows=False, ragged_columns=ragged)
     low_tile = vector.make_tile(LOW_HEIGHT, vectors, ragged_rows=True, ragged_columns=ragged)
 
-    @kernel
+    @part()
     def panel(M, n, K, A, a0, a_row, a_col, a_step, B, b0, b_row, C, c0, c_row, add, D, d0, d_row):
         i = 0
         while i + HEIGHT <= M:
@@ -58,7 +59,7 @@ wide_panel = make_panel(PANEL, ragged=True)
 narrow_panel = make_panel(1, ragged=True)
 
 
-@kernel
+@part()
 def panel_product(M, n, K, A, a0, a_row, a_col, a_step, B, b0, b_row, C, c0, c_row, add, D, d0, d_row):
     """C[M, n] = A[M, K] @ B[K, n] (+ D), n up to one panel; the next HEIGHT rows of A begin a_step further on.
 
@@ -78,7 +79,7 @@ def aligned(scratch):
     return -scratch.ctypes.data % 64 // scratch.itemsize
 
 
-@kernel
+@part()
 def transpose(M, N, A, a0, a_row, B, b0, b_row):
     """B[N, M] = A[M, N].T; the rows of both are contiguous."""
     square = lanes(A)
@@ -91,7 +92,7 @@ def transpose(M, N, A, a0, a_row, B, b0, b_row):
             B[b0 + j * b_row + i] = A[a0 + i * a_row + j]
 
 
-@kernel
+@part()
 def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
     """panel[k, 0 : n] = B[k, 0 : n] for k < K, zeros up to the panel's width; B with any strides."""
     width = PANEL * lanes(B)
@@ -111,7 +112,7 @@ def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
                 panel[p0 + k * width + j] = 0
 
 
-@kernel
+@part()
 def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
     """Groups of HEIGHT rows of A, each group as packed[k, row]; the rows or the columns of A are contiguous.
 
@@ -137,7 +138,7 @@ def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
             packed[p0 + full // HEIGHT * step + k * HEIGHT + i - full] = A[a0 + i * a_row + k * a_col]
 
 
-@kernel
+@part()
 def block_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, D, d0, d_row):
     """C[M, N] = A[M, K] @ B[K, N] (+ D), B read in place: for blocks that fit into the first-level cache or two."""
     width = PANEL * lanes(A)
