@@ -17,6 +17,7 @@ from tinygrad_tf.cli import main
 from tinygrad_tf.cli.display import Clock, Curve, LiveDisplay, PlainDisplay, duration, one_line
 from tinygrad_tf.training import Record, TrainConfig
 from tinygrad_tf.training.config import flag
+from tinygrad_tf.training.presets import PRESETS, preset
 
 TEXT = "the cat sat on the mat.\n" * 30
 SIZE = ["--layers", "1", "--heads", "1", "--channels", "8", "--context", "8", "--batch", "2", "--eval-batches", "2"]
@@ -96,6 +97,18 @@ def test_minutes_choose_the_steps(text, capsys):
     assert refused(capsys, "train", text, "--minutes", "1", "--steps", "3") and not Path("runs").exists()
     assert "--minutes must be above 0" in refused(capsys, "train", text, "--minutes", "0")
     assert "--minutes must be at least 0" in refused(capsys, "train", text, "--minutes", "nan")
+
+
+def test_a_preset_and_what_is_given_beside_it(text, capsys):
+    assert train(text, "--preset", "quick", "--out", "run", "--steps", "2") == 0
+    config = json.loads(Path("run/config.json").read_text())["config"]
+    assert config["learning_rate"] == PRESETS["quick"]["learning_rate"] and config["steps"] == 2
+    for name in PRESETS:
+        assert TrainConfig(**preset(name)).as_dict() == TrainConfig().as_dict() | PRESETS[name]
+    message = "--preset must be one of small, quick, baby; got 'large'"
+    assert message in refused(capsys, "train", text, "--preset", "large")
+    for other in (["--minutes", "1"], ["--resume", "run"]):
+        assert "--preset" in refused(capsys, "train", "--preset", "quick", *other)
 
 
 def test_resume_tells_what_changes(run, capsys):

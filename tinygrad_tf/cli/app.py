@@ -48,6 +48,12 @@ def _train(
     ] = None,
     out: Annotated[str | None, option("Where to write the run; must not exist.", "FOLDER", "runs/DATE-TIME")] = None,
     resume: Annotated[str | None, option("Go on with this run, exactly where it stopped.", "RUN")] = None,
+    preset: Annotated[
+        str | None,
+        option(
+            "Settings by name: nanoGPT's small or baby, or quick, the lowest loss in about a minute.", "NAME", "small"
+        ),
+    ] = None,
     minutes: Annotated[
         str | None, option("Choose steps, and unless given the model's size, to be done in that time.", "X")
     ] = None,
@@ -73,7 +79,7 @@ def _train(
         limit = read_number("--minutes", minutes, float, 0.0)
         from tinygrad_tf.cli.train import Request, train
 
-        return train(Request(tuple(files or ()), chosen, out, resume, limit, dry_run, encoding, overfit))
+        return train(Request(tuple(files or ()), chosen, out, resume, limit, dry_run, encoding, overfit, preset))
 
     return job
 

@@ -31,6 +31,7 @@ from tinygrad_tf.training.calibrate import calibrate, steps_for
 from tinygrad_tf.training.checkpoint import Run, check_free, new_folder
 from tinygrad_tf.training.config import TrainConfig, flag
 from tinygrad_tf.training.overfit import lowest_loss, overfit_one_batch
+from tinygrad_tf.training.presets import preset
 from tinygrad_tf.training.trainer import Trainer, build_model
 from tinygrad_tf.utils.data import CharTokenizer, read_texts, split_tokens, standard_library_text, token_dtype
 from tinygrad_tf.utils.errors import InputError
@@ -50,6 +51,7 @@ class Request:
     dry_run: bool
     encoding: str
     overfit: bool = False
+    preset: str | None = None
 
 
 def train(request: Request) -> int:
@@ -60,7 +62,7 @@ def train(request: Request) -> int:
         run = Run.open(request.resume)
         with run.lock():
             return _resume(run, request, display)
-    config = TrainConfig(**request.settings)
+    config = TrainConfig(**{**preset(request.preset or "small"), **request.settings})
     if request.out is not None:
         check_free(Path(request.out))
     data = _read(request)
@@ -75,6 +77,7 @@ def train(request: Request) -> int:
 def _check(request: Request) -> None:
     """Options that contradict each other."""
     pairs = [("minutes", "dry_run"), ("resume", "dry_run"), ("resume", "out")]
+    pairs += [("preset", "resume"), ("preset", "minutes")]
     pairs += [("overfit", "dry_run"), ("overfit", "resume"), ("overfit", "minutes"), ("overfit", "out")]
     for one, other in pairs:
         if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):

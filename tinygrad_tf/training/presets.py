@@ -1,0 +1,26 @@
+"""Settings of whole runs by name, for `tinygrad-tf train --preset NAME`; what is given beside the name counts more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygrad_tf.utils.errors import InputError
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "small": {},  # TrainConfig's defaults: nanoGPT's README, "I only have a macbook"
+    # The same model, in little more than the same time much further: five times the learning rate.
+    "quick": {"learning_rate": 5e-3, "steps": 2600},
+    # nanoGPT's config/train_shakespeare_char.py
+    "baby": {"layers": 6, "heads": 6, "channels": 384, "context": 256, "batch": 64, "dropout": 0.2, "steps": 5000},
+}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The settings of TrainConfig that `name` stands for; an unknown name is an InputError that lists the known ones.
+
+    >>> preset("quick")["learning_rate"]
+    0.005
+    """
+    if name not in PRESETS:
+        raise InputError(f"--preset must be one of {', '.join(PRESETS)}; got {name!r}")
+    return dict(PRESETS[name])
