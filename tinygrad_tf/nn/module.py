@@ -232,7 +232,8 @@ class Module:
     def train(self: Self, mode: bool = True) -> Self:
         """Switch dropout and the like on (or, with mode=False, off) in this module and all inside it."""
         for module in self.modules():
-            module.training = mode
+            if module.training is not mode:
+                module.training = mode
         return self
 
     def eval(self: Self) -> Self:

@@ -109,7 +109,8 @@ class Loop:
 
         The norm is None where float16 overflowed, and the step was left out.
         """
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         try:
             with np.errstate(all="ignore"):  # what is not finite is found and told in one place
                 loss, norm = self._gradients(step)
