@@ -325,3 +325,38 @@ def test_additive_attention_is_bahdanaus_formula() -> None:
     W, U = attention.query_proj, attention.key_proj
     energy = ((W(state) + U(notes)).tanh() * attention.score_weight[0]).sum(-1)  # (2, 5)
     close(weights[:, 0, 0], energy.softmax(-1))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_three_projections_at_once_are_the_three(bias, kv_heads):
+    """Where the input is large beside the weights, self-attention makes one product; values and gradients stay."""
+    tg.manual_seed(0)
+    attention = nn.MultiHeadAttention(16, 4, bias=bias, num_kv_heads=kv_heads)
+    x = tg.randn(2, 40, 16, requires_grad=True)
+    found = []
+    for apart in (False, True):
+        handle = attention.key_proj.register_forward_hook(lambda *_: found.append("hook")) if apart else None
+        assert attention._can_project_at_once(x) is not apart
+        out = attention(x, is_causal=True)
+        out.backward(tg.linspace(-1.0, 1.0, out.numel()).view(out.shape))
+        found.append([out.detach().numpy(), *(p.grad.numpy() for p in (x, *attention.parameters()))])
+        attention.zero_grad()
+        x.grad = None
+        if handle is not None:
+            handle.remove()
+    together, hook, separate = found
+    assert hook == "hook" and len(together) == len(separate) == (10 if bias else 6)
+    for a, b in zip(together, separate, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_projections_that_are_something_else_are_asked_one_by_one():
+    attention = nn.MultiHeadAttention(8, 2)
+    x = tg.randn(2, 9, 8)
+    assert attention._can_project_at_once(x) and not attention._can_project_at_once(x[:, :3])
+    attention.value_proj = nn.Sequential(attention.value_proj)
+    assert not attention._can_project_at_once(x) and attention(x).shape == x.shape
+    attention = nn.MultiHeadAttention(8, 2)
+    attention.query_proj = nn.Linear(8, 8, bias=False)
+    assert not attention._can_project_at_once(x) and attention(x).shape == x.shape

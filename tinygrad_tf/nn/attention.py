@@ -16,7 +16,8 @@ from tinygrad_tf.nn.position import AttentionPositions
 from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.ops.linalg import matmul
-from tinygrad_tf.ops.shape import permute, reshape
+from tinygrad_tf.ops.linear import linear
+from tinygrad_tf.ops.shape import cat, permute, reshape, split
 from tinygrad_tf.tensor import Tensor
 
 EXCHANGED = (0, 2, 1, 3)  # axes of (B, T, H, D) or (B, H, T, D): heads and time change places
@@ -118,8 +119,11 @@ class MultiHeadAttention(Module):
         if positions is not None or cache is not None:
             self._check_positions(crossing, positions, cache)
         self._check("query", query)
-        q = self.split_heads(self.query_proj(query), self.num_heads)
-        k, v = key if isinstance(key, Remembered) else self.remember(query if key is None else key, value)
+        if key is None and value is None and self._can_project_at_once(query):
+            q, k, v = self.project_at_once(query)
+        else:
+            q = self.split_heads(self.query_proj(query), self.num_heads)
+            k, v = key if isinstance(key, Remembered) else self.remember(query if key is None else key, value)
         (B, H, Tq, _), of_keys = q.array.shape, k.array.shape
         if of_keys[0] != B:
             raise RuntimeError(f"{self._get_name()}: query and key must share B, got {B} and {of_keys[0]}")
@@ -151,6 +155,23 @@ class MultiHeadAttention(Module):
             raise RuntimeError(f"{self._get_name()}: key and value must share B and Tk, got {shapes}")
         k = self.split_heads(self.key_proj(key), self.num_kv_heads)
         return Remembered(k, self.split_heads(self.value_proj(value), self.num_kv_heads))
+
+    def _can_project_at_once(self, x: Tensor) -> bool:
+        """Whether the three projections are what they were made as, and x is large beside their weights."""
+        parts = self.query_proj, self.key_proj, self.value_proj
+        if x.array.size < self.d_model**2 or type(self).remember is not MultiHeadAttention.remember:
+            return False
+        plain = all(type(p) is Linear and not p._forward_hooks and not p._forward_pre_hooks for p in parts)
+        return plain and len({p.bias is None for p in parts}) == 1
+
+    def project_at_once(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values of self-attention in heads, by one product: the three weights lie side by side."""
+        parts = self.query_proj, self.key_proj, self.value_proj
+        weight = cat([p.weight for p in parts])
+        bias = None if parts[0].bias is None else cat([p.bias for p in parts])
+        projected = split(linear(x, weight, bias), [p.weight.array.shape[0] for p in parts], -1)
+        q, k, v = (self.split_heads(y, y.array.shape[2] // self.head_size) for y in projected)
+        return q, k, v
 
     def restrict(
         self,
