@@ -95,6 +95,8 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         raise ValueError("matmul: accumulate=True adds to out, which must be given; got None")
     if _is_small(math.prod(stack) if stack else 1, M, N, K) and a.flags.forc and b.flags.forc:
         return np.matmul(a, b)
+    if M <= THIN and a.ndim == b.ndim == 2 and b.flags.farray:  # rows times a matrix that lies as a layer's weight
+        return linear(a, b.T)
     c = np.empty((*stack, M, N), a.dtype)
     _multiply_stacks(a, b, stack, c, PUT, whole)
     return c
