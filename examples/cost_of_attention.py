@@ -54,12 +54,15 @@ def streaming_attention(x: tg.Tensor) -> tg.Tensor:
 
 
 def peak_memory(run: Callable[[], object]) -> int:
-    """The most bytes that were held at once in arrays made by `run`."""
+    """The most bytes that were held at once in arrays made by `run`, on one thread: each has its own working memory."""
+    threads = tg.get_num_threads()
+    tg.set_num_threads(1)
     run()  # what is compiled or kept from the first time does not count
     tracemalloc.start()
     run()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    tg.set_num_threads(threads)
     return peak
 
 
@@ -111,7 +114,7 @@ def main() -> None:
     even = multiply_adds(2 * CHANNELS, CHANNELS)
     assert even["attention: scores and sums"] == even["attention: linear layers"]
     grown = dict(zip(RUNS, (now / before for now, before in zip(memory[-1], memory[-2], strict=True)), strict=True))
-    assert grown["plain attention"] > 3 > max(grown["streaming attention"], grown["RNN"])
+    assert grown["plain attention"] > 2.5 > max(grown["streaming attention"], grown["RNN"])
     assert memory[-1][1] < memory[-1][0]
 
 
