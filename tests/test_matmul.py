@@ -262,7 +262,7 @@ tiles_only = pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this proces
 @pytest.fixture(params=["each block by itself", "B once for all"])
 def all_on_tiles(request, monkeypatch):
     """Products of any size go to the matrix tiles, if their numbers suit them."""
-    for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "DEPTH": 96}.items():
+    for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "LEAST_DEPTH": 0.0, "DEPTH": 96}.items():
         monkeypatch.setattr(_pieces_product, name, value)
     if request.param == "B once for all":
         monkeypatch.setattr(_pieces_product, "SHARED", 1)
