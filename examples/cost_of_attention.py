@@ -26,7 +26,7 @@ import tinygrad_tf as tg
 from tinygrad_tf import nn
 from tinygrad_tf.nn import functional as F
 
-LENGTHS = [64, 128, 256, 512] if os.environ.get("TINYGRAD_TF_SMALL") else [64, 128, 256, 512, 1024, 2048]
+LENGTHS = [64, 128, 256, 512, 1024] if os.environ.get("TINYGRAD_TF_SMALL") else [64, 128, 256, 512, 1024, 2048]
 CHANNELS = 64
 RUNS = ["plain attention", "streaming attention", "RNN"]
 
@@ -114,7 +114,7 @@ def main() -> None:
     even = multiply_adds(2 * CHANNELS, CHANNELS)
     assert even["attention: scores and sums"] == even["attention: linear layers"]
     grown = dict(zip(RUNS, (now / before for now, before in zip(memory[-1], memory[-2], strict=True)), strict=True))
-    assert grown["plain attention"] > 2.5 > max(grown["streaming attention"], grown["RNN"])
+    assert grown["plain attention"] > 3 > max(grown["streaming attention"], grown["RNN"])
     assert memory[-1][1] < memory[-1][0]
 
 
