@@ -6,7 +6,6 @@ word i of row j has (j, i) and (j, i + 16); or 32 keys and 16 queries, "by keys"
 (j + 16, i).
 
     load_rows, store_rows    rows of float32, or of bfloat16 as uint16, to float32 and back, zeros around them
-    dots                     products of such rows, summed up
     exp_and_split            P = exp((S - top) scale), cut by keys; the sums of its columns
     gradients_and_split      P = exp(S scale - logsumexp), cut by queries; dS = P (dP - delta) scale, cut in both ways
 """
@@ -18,10 +17,9 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from tinygrad_tf.kernels._attention_panel import I32, I64, INT, VOID, emitted
+from tinygrad_tf.kernels._attention_rows import I16, load_numbers
 from tinygrad_tf.kernels._matrix_tiles import PIECE, TILE, _pieces_in
 from tinygrad_tf.kernels._scalar import instruction
-
-I16 = ir.IntType(16)
 
 
 # ---------------------------------------------------------------- rows of the callers' arrays
@@ -37,7 +35,7 @@ def load_rows(typing, height, columns, rows, wide, A, a0, a_row, C, c0):
             target = e.pointer(e.kind, C, builder.add(c0, builder.mul(loop.index, wide)))
             with e.vectors_of(wide) as (d, _):
                 mask = _inside(e, inside, d)
-                e.store(_load(e, e.at(source, d), mask), e.at(target, d))
+                e.store(load_numbers(e, e.at(source, d), mask), e.at(target, d))
 
     kind = A
     return VOID(INT, INT, INT, INT, A, INT, INT, C, INT), emitted(body, 7)
@@ -60,29 +58,6 @@ def store_rows(typing, rows, columns, A, a0, a_row, C, c0, c_row):
     return VOID(INT, INT, A, INT, INT, C, INT, INT), emitted(body, 2)
 
 
-@instruction
-def dots(typing, rows, columns, A, a0, a_row, B, b0, b_row, total, t0):
-    """total[i] = the sum of A[i, :] * B[i, :]."""
-
-    def body(e, rows, columns, A, a0, a_row, B, b0, b_row, total, t0):
-        builder = e.builder
-        add_up = e._function(f"llvm.vector.reduce.fadd.{e.suffix}", ir.FunctionType(e.scalar, [e.scalar, e.vector]))
-        with cgutils.for_range(builder, rows) as loop:
-            left = e.pointer(kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
-            right = e.pointer(kind, B, builder.add(b0, builder.mul(loop.index, b_row)))
-            products = e.variable(e.zero)
-            builder.store(e.zero, products)
-            with e.vectors_of(columns) as (d, _):
-                mask = _inside(e, columns, d)
-                both = (_load(e, e.at(side, d), mask) for side in (left, right))
-                builder.store(e.fma(*both, builder.load(products)), products)
-            sum_ = builder.call(add_up, [e.scalar(0.0), builder.load(products)], fastmath=("reassoc",))
-            builder.store(sum_, e.pointer(e.kind, total, builder.add(t0, loop.index)))
-
-    kind = A
-    return VOID(INT, INT, A, INT, INT, B, INT, INT, total, INT), emitted(body, 8)
-
-
 def _inside(e, columns, offset):
     """The lanes from `offset` on that are below `columns`, as a mask."""
     builder = e.builder
@@ -93,16 +68,6 @@ def _inside(e, columns, offset):
 
 def _or_zero(e, n):
     return e.builder.select(e.builder.icmp_signed("<", n, I64(0)), I64(0), n)
-
-
-def _load(e, pointer, mask):
-    if pointer.type.pointee != I16:
-        return e.load(pointer, 0, mask)
-    halves = ir.VectorType(I16, e.lanes)
-    where = e.builder.bitcast(pointer, halves.as_pointer())
-    kind = ir.FunctionType(halves, [where.type, I32, mask.type, halves])
-    function = e._function(f"llvm.masked.load.v{e.lanes}i16.p0", kind)
-    return e.wide(e.builder.call(function, [where, I32(2), mask, ir.Constant(halves, [0] * e.lanes)]))
 
 
 def _store(e, vector, pointer, mask):

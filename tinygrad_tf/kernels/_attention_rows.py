@@ -22,7 +22,7 @@ from tinygrad_tf.kernels._attention_panel import BOOL, I32, I64, INFINITY, INT, 
 from tinygrad_tf.kernels._scalar import instruction
 from tinygrad_tf.kernels._vector import _transposed
 
-I8 = ir.IntType(8)
+I8, I16 = ir.IntType(8), ir.IntType(16)
 
 
 @instruction
@@ -159,26 +159,38 @@ def apply_bools(typing, rows, columns, mask, start, row, S, s0):
 
 
 # ---------------------------------------------------------------- rows of the callers' arrays
+def load_numbers(e, pointer, mask):
+    """A vector of numbers; those of bfloat16 as float32."""
+    if pointer.type.pointee != I16:
+        return e.load(pointer, 0, mask)
+    halves = ir.VectorType(I16, e.lanes)
+    where = e.builder.bitcast(pointer, halves.as_pointer())
+    kind = ir.FunctionType(halves, [where.type, I32, mask.type, halves])
+    function = e._function(f"llvm.masked.load.v{e.lanes}i16.p0", kind)
+    return e.wide(e.builder.call(function, [where, I32(2), mask, ir.Constant(halves, [0] * e.lanes)]))
+
+
 @instruction
 def row_dots(typing, rows, columns, G, g0, g_row, O, o0, o_row, total, t0):
-    """total[q] = sum_d G[q, d] * O[q, d]."""
+    """total[q] = sum_d G[q, d] * O[q, d], for rows of float32, float64, or of bfloat16 as uint16."""
 
     def body(e, rows, columns, G, g0, g_row, O, o0, o_row, total, t0):
         builder = e.builder
         add_up = e._function(f"llvm.vector.reduce.fadd.{e.suffix}", ir.FunctionType(e.scalar, [e.scalar, e.vector]))
         with cgutils.for_range(builder, rows) as loop:
             q = loop.index
-            left = e.pointer(e.kind, G, builder.add(g0, builder.mul(q, g_row)))
-            right = e.pointer(e.kind, O, builder.add(o0, builder.mul(q, o_row)))
+            left = e.pointer(kind, G, builder.add(g0, builder.mul(q, g_row)))
+            right = e.pointer(kind, O, builder.add(o0, builder.mul(q, o_row)))
             products = e.variable(e.zero)
             with e.vectors_of(columns) as (d, _):
                 mask = e.inside(columns, d)
-                both = (e.load(e.at(side, d), 0, mask) for side in (left, right))
+                both = (load_numbers(e, e.at(side, d), mask) for side in (left, right))
                 builder.store(e.fma(*both, builder.load(products)), products)
             sum_ = builder.call(add_up, [e.scalar(0.0), builder.load(products)], fastmath=("reassoc",))
             builder.store(sum_, e.pointer(e.kind, total, builder.add(t0, q)))
 
-    return VOID(INT, INT, G, INT, INT, O, INT, INT, total, INT), emitted(body, 2)
+    kind = G
+    return VOID(INT, INT, G, INT, INT, O, INT, INT, total, INT), emitted(body, 8)
 
 
 @instruction

@@ -13,13 +13,14 @@ import numpy as np
 
 from tinygrad_tf.kernels import _attention_multiply as products
 from tinygrad_tf.kernels import _attention_pieces as pieces
+from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _attention_tiles_forward as forward
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._part import part
 
 at_once, cut, transpose, WIDTH, KEYS = operands.at_once, operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
-gradients_and_split, multiply, dots = pieces.gradients_and_split, products.multiply, pieces.dots
+gradients_and_split, multiply, row_dots = pieces.gradients_and_split, products.multiply, rows_and_panels.row_dots
 list_rows, store_rows = products.list_rows, pieces.store_rows
 hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
 scratch_for = forward.scratch_for
@@ -96,7 +97,7 @@ def attend_heads_backward(
                     S[shift + q] = 0
                 for q in range(rows):
                     S[shift + q] = logsumexp[(b * H + h) * Tq + i0 + q]
-                dots(rows, Dv, G, g0, g[3], O, o0, out[3], S, shift + WIDTH)
+                row_dots(rows, Dv, G, g0, g[3], O, o0, out[3], S, shift + WIDTH)
                 for i in range(wide * WIDTH if last <= 0 else 0):
                     S[result + i] = 0
                 panel_gradients(
