@@ -1,8 +1,7 @@
 """Random numbers: PyTorch's CPU generator, so that a program with the same seed sees the same numbers.
 
-PyTorch draws from a Mersenne twister (Matsumoto and Nishimura 1998, MT19937, 32 bits a draw) and each distribution
-spends its draws in a fixed way. This file follows both: `manual_seed(123)` gives the numbers that a PyTorch tutorial
-prints.
+PyTorch draws from a Mersenne twister (`_twister`) and each distribution spends its draws in a fixed way. Both are
+followed here: `manual_seed(123)` gives the numbers that a PyTorch tutorial prints.
 
     distribution              draws, each 32 bits            the same as PyTorch 2.13 on a CPU
     uniform                   1 (float64: 2)                 bit for bit
@@ -25,8 +24,6 @@ from __future__ import annotations
 
 import math
 import operator
-import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,25 +32,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_tf._box_muller import box_muller, multiply_add
 from tinygrad_tf._sampling import InvalidRandomArgument, check_weights, first_to_arrive, swapped, where_points_fall
+from tinygrad_tf._twister import FLOAT32, FLOAT64, Twister
 
 Shape = int | Sequence[int]
 Array = NDArray[Any]
 
-DEFAULT_SEED = 67280421310721  # of a new Generator, as in PyTorch
-WORDS = 624  # of the twister's state
 
-# PyTorch's own layout of a generator's state (5056 bytes), so that states travel between the two libraries.
-STATE = np.dtype(
-    {
-        "names": ["seed", "left", "seeded", "next", "key", "normal", "normal_valid"],
-        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", WORDS), "<f8", "<i4"],
-        "offsets": [0, 8, 12, 16, 24, 5024, 5040],
-        "itemsize": 5056,
-    }
-)
-
-
-class Generator:
+class Generator(Twister):
     """A stream of random numbers with PyTorch's interface.
 
     `device` is for programs written for PyTorch and must be 'cpu'. Drawing is safe from several threads: each call
@@ -68,80 +53,8 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         if str(device).split(":")[0] != "cpu":
             raise InvalidRandomArgument(f"device must be 'cpu', the only one there is, got {device!r}")
+        super().__init__()
         self.device = "cpu"
-        self._lock = threading.RLock()
-        self._restart(DEFAULT_SEED)
-
-    # -- seeds and states ------------------------------------------------------------------------------------------
-
-    def _restart(self, seed: int) -> None:
-        self._seed = seed
-        self._twister: Any = None  # made by the first draw, because numpy.random takes 20 ms to import
-        self._spare_normal: float | None = None
-
-    def manual_seed(self, seed: int) -> Generator:
-        """Start the stream anew from `seed`, an int from -2**63 to 2**64 - 1, and return the generator.
-
-        As in PyTorch only the low 32 bits choose the stream, and a negative seed stands for 2**64 + seed.
-        """
-        try:
-            number = int(seed) if isinstance(seed, float | str) else operator.index(seed)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"seed must be an integer, got {seed!r}") from error
-        if not -(2**63) <= number < 2**64:
-            raise ValueError(f"seed must be from -2**63 to 2**64 - 1, got {number}")
-        with self._lock:
-            self._restart(number % 2**64)
-        return self
-
-    def seed(self) -> int:
-        """Start anew from a seed that the operating system picks, and return it (53 bits: exact in JSON)."""
-        seed = int.from_bytes(os.urandom(8), "little") >> 11
-        self.manual_seed(seed)
-        return seed
-
-    def initial_seed(self) -> int:
-        """The seed that the stream was last started from."""
-        return self._seed
-
-    def get_state(self) -> NDArray[np.uint8]:
-        """Where the stream stands, as 5056 bytes in PyTorch's layout: `set_state`, here or there, goes on from it.
-
-        >>> generator = Generator().manual_seed(1)
-        >>> state = generator.get_state()
-        >>> bool(generator.normal(3)[0] == generator.set_state(state).normal(3)[0])
-        True
-        """
-        record = np.zeros(1, STATE)
-        with self._lock:
-            twister = self._stream().get_state(legacy=False)["state"]
-            record["seed"], record["key"], record["seeded"] = self._seed, twister["key"], 1
-            record["next"] = twister["pos"]
-            record["left"] = WORDS + 1 - twister["pos"]
-            if self._spare_normal is not None:
-                record["normal"], record["normal_valid"] = self._spare_normal, 1
-        return record.view(np.uint8).copy()
-
-    def set_state(self, state: Any) -> Generator:
-        """Go on from what `get_state` gave (any array of its 5056 bytes), and return the generator."""
-        data = np.asarray(state)
-        if data.shape != (STATE.itemsize,) or data.dtype != np.uint8:
-            raise InvalidRandomArgument(
-                f"state must be the 5056 bytes (uint8) of get_state, got shape {data.shape}, dtype {data.dtype}"
-            )
-        record = np.ascontiguousarray(data).view(STATE)[0]
-        left, position = int(record["left"]), int(record["next"])
-        fresh = left == 1  # the next draw makes new words; PyTorch may have left any position
-        whole = fresh or (1 <= position < WORDS and left + position == WORDS + 1)
-        if not (whole and (record["key"] < 2**32).all() and record["key"].any()):
-            raise InvalidRandomArgument("state is damaged: it holds no Mersenne twister, take one from get_state")
-        key = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else position}
-        with self._lock:
-            self._restart(int(record["seed"]))
-            self._stream().set_state({"bit_generator": "MT19937", "state": key})
-            if record["normal_valid"]:
-                self._spare_normal = float(record["normal"])
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.get_state(),)
@@ -149,39 +62,13 @@ class Generator:
     def __repr__(self) -> str:
         return f"Generator(device='cpu', initial_seed={self._seed})"
 
-    # -- raw draws -------------------------------------------------------------------------------------------------
-
-    def _stream(self) -> np.random.RandomState:
-        if self._twister is None:
-            self._twister = np.random.RandomState(self._seed & 0xFFFFFFFF)
-        return self._twister
-
-    def _words(self, count: int) -> NDArray[np.uint32]:
-        with self._lock:
-            return self._stream().randint(0, 2**32, size=count, dtype=np.uint32)
-
-    def _long_words(self, count: int) -> NDArray[np.uint64]:
-        """64 bits from two draws, the first of them the high half."""
-        words = self._words(2 * count)
-        return (words[0::2].astype(np.uint64) << np.uint64(32)) | words[1::2]
-
-    def _fractions(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """Uniform in [0, 1): the low 53 bits of two draws in float64, the low 24 bits of one in float32."""
-        if dtype == np.float64:
-            words = self._words(2 * count)
-            high = (words[0::2] & np.uint32(0x1FFFFF)) * 2.0**-21
-            return high + words[1::2] * 2.0**-53
-        return (self._words(count) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
-
-    # -- distributions ---------------------------------------------------------------------------------------------
-
     def uniform(self, shape: Shape, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """Uniform in [low, high), as `torch.rand` and `Tensor.uniform_`.
 
         float64 takes two draws a number, every other floating dtype one draw, rounded from float32.
         """
         shape, dtype = _shape(shape), _floating(dtype)
-        wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+        wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
         if not (low <= high and max(abs(low), abs(high), high - low) <= np.finfo(wide).max):
             raise InvalidRandomArgument(f"uniform needs finite low <= high, got low={low}, high={high}")
         values = self._fractions(math.prod(shape), wide)
@@ -205,7 +92,7 @@ class Generator:
         count = math.prod(shape)
         if count < 16:
             return multiply_add(self._few_normals(count), std, mean).astype(dtype).reshape(shape)
-        wide = np.dtype(np.float64) if dtype == np.float64 else np.dtype(np.float32)
+        wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
         full = count - count % 16
         if full == count:
             values = self._fractions(count, wide)
@@ -218,19 +105,6 @@ class Generator:
         if full < count:
             values[-16:] = tail
         return values.astype(dtype, copy=False).reshape(shape)
-
-    def _few_normals(self, count: int) -> NDArray[np.float64]:
-        """Standard normals two at a time; an unused second one waits for the next call."""
-        with self._lock:
-            waiting = [] if self._spare_normal is None or not count else [self._spare_normal]
-            pairs = (count - len(waiting) + 1) // 2
-            angle, radius = self._fractions(2 * pairs, np.dtype(np.float64)).reshape(pairs, 2).T
-            angle, radius = 2.0 * math.pi * angle, np.sqrt(-2.0 * np.log1p(-radius))
-            fresh = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
-            values = np.concatenate([np.array(waiting, np.float64), fresh])
-            if count:
-                self._spare_normal = float(values[count]) if len(values) > count else None
-            return values[:count]
 
     def integers(self, low: int, high: int, shape: Shape, dtype: DTypeLike = np.int64) -> Array:
         """Integers from `low` to `high - 1`, as `torch.randint`.
@@ -269,7 +143,8 @@ class Generator:
             raise InvalidRandomArgument(f"n must be from 0 to 2**31 - 1, got {n}")
         draws = max(n - 1, 0)
         left = np.arange(n, n - draws, -1, dtype=np.uint64)
-        words = self._words(draws) if n < (2**32 - 1) // 20 else self._long_words(draws)
+        short = n < (2**32 - 1) // 20  # as PyTorch has it: no place is favoured by more than a twentieth
+        words = self._words(draws) if short else self._long_words(draws)
         partner = np.arange(n, dtype=np.int64)
         partner[:draws] += (words % left).astype(np.int64)
         return swapped(partner)
@@ -284,21 +159,22 @@ class Generator:
         array([1, 1, 0, 1, 1, 0])
         """
         chance = np.asarray(p)
-        if not ((chance >= 0.0) & (chance <= 1.0)).all():
-            raise InvalidRandomArgument(f"p must be in [0, 1], got {_worst(chance, 0.0, 1.0)}")
+        outside = ~((chance >= 0.0) & (chance <= 1.0))  # so NaN is outside, too
+        if outside.any():
+            raise InvalidRandomArgument(f"p must be in [0, 1], got {float(chance[outside][0])}")
         if shape is None:
             single = np.issubdtype(chance.dtype, np.floating) and chance.dtype != np.float64
-            wide = np.dtype(np.float32 if single else np.float64)
+            wide = FLOAT32 if single else FLOAT64
             return self._fractions(chance.size, wide).reshape(chance.shape) < chance.astype(wide)
         shape = _shape(shape)
-        return self._fractions(math.prod(shape), np.dtype(np.float64)).reshape(shape) < chance.astype(np.float64)
+        return self._fractions(math.prod(shape), FLOAT64).reshape(shape) < chance.astype(np.float64)
 
     def exponential(self, shape: Shape, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """Exponential with mean 1 / rate, as `Tensor.exponential_`."""
         shape, dtype = _shape(shape), _floating(dtype)
         if not rate > 0.0:
             raise InvalidRandomArgument(f"rate must be positive, got {rate}")
-        values = np.log1p(-self._fractions(math.prod(shape), np.dtype(np.float64)))
+        values = np.log1p(-self._fractions(math.prod(shape), FLOAT64))
         values *= -1.0 / float(rate)
         return values.astype(dtype, copy=False).reshape(shape)
 
@@ -323,7 +199,7 @@ class Generator:
         rows, num_samples = weights.reshape(-1, weights.shape[-1]), operator.index(num_samples)
         check_weights(rows, num_samples, replacement)
         if replacement and num_samples > 1:
-            points = self._fractions(len(rows) * num_samples, np.dtype(np.float64))
+            points = self._fractions(len(rows) * num_samples, FLOAT64)
             chosen = where_points_fall(rows, points.reshape(len(rows), num_samples))
         else:
             chosen = first_to_arrive(rows, self.exponential(rows.shape, dtype=rows.dtype), num_samples)
@@ -378,7 +254,7 @@ def _shape(shape: Shape) -> tuple[int, ...]:
 
 def _floating(dtype: DTypeLike) -> np.dtype[Any]:
     dtype = np.dtype(dtype)
-    if not (np.issubdtype(dtype, np.floating) or dtype.name in ("bfloat16", "float16")):
+    if not (np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"):
         raise InvalidRandomArgument(f"dtype must be a floating one, got {dtype}")
     return dtype
 
@@ -391,7 +267,3 @@ def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     if digits is None:
         raise InvalidRandomArgument(f"integers need a bool, integer or floating dtype, got {dtype}")
     return -(2**digits), 2**digits
-
-
-def _worst(values: Array, low: float, high: float) -> float:
-    return float(values[~((values >= low) & (values <= high))].flat[0])

@@ -1,0 +1,159 @@
+"""The stream behind a Generator: PyTorch's Mersenne twister, its seeds and states, and raw numbers drawn from it.
+
+What is here changes the stream or says where it stands; what the numbers are made into is in `random`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import threading
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_tf._sampling import InvalidRandomArgument
+
+Array = NDArray[Any]
+
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+DEFAULT_SEED = 67280421310721  # of a new Generator, as in PyTorch
+WORDS = 624  # of the twister's state
+
+# PyTorch's own layout of a generator's state (5056 bytes), so that states travel between the two libraries.
+STATE = np.dtype(
+    {
+        "names": ["seed", "left", "seeded", "next", "key", "normal", "normal_valid"],
+        "formats": ["<u8", "<i4", "<i4", "<u8", ("<u8", WORDS), "<f8", "<i4"],
+        "offsets": [0, 8, 12, 16, 24, 5024, 5040],
+        "itemsize": 5056,
+    }
+)
+
+
+class Twister:
+    """Seeds, states and raw draws (Matsumoto and Nishimura 1998, MT19937, 32 bits a draw).
+
+    Safe from several threads: whatever reads or moves the stream holds the lock, so that each draw is one piece of it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._restart(DEFAULT_SEED)
+
+    # -- seeds and states ------------------------------------------------------------------------------------------
+
+    def _restart(self, seed: int) -> None:
+        self._seed = seed
+        self._twister: Any = None  # made by the first draw, because numpy.random takes 20 ms to import
+        self._spare_normal: float | None = None
+
+    def manual_seed(self, seed: int) -> Self:
+        """Start the stream anew from `seed`, an int from -2**63 to 2**64 - 1, and return the generator.
+
+        As in PyTorch only the low 32 bits choose the stream, and a negative seed stands for 2**64 + seed.
+        """
+        try:
+            number = int(seed) if isinstance(seed, float | str) else operator.index(seed)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"seed must be an integer, got {seed!r}") from error
+        if not -(2**63) <= number < 2**64:
+            raise ValueError(f"seed must be from -2**63 to 2**64 - 1, got {number}")
+        with self._lock:
+            self._restart(number % 2**64)
+        return self
+
+    def seed(self) -> int:
+        """Start anew from a seed that the operating system picks, and return it (53 bits: exact in JSON)."""
+        seed = int.from_bytes(os.urandom(8), "little") >> 11
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed that the stream was last started from."""
+        return self._seed
+
+    def get_state(self) -> NDArray[np.uint8]:
+        """Where the stream stands, as 5056 bytes in PyTorch's layout: `set_state`, here or there, goes on from it.
+
+        >>> from tinygrad_tf import Generator
+        >>> generator = Generator().manual_seed(1)
+        >>> state = generator.get_state()
+        >>> bool(generator.normal(3)[0] == generator.set_state(state).normal(3)[0])
+        True
+        """
+        record = np.zeros(1, STATE)
+        with self._lock:
+            twister = self._stream().get_state(legacy=False)["state"]
+            record["seed"], record["key"], record["seeded"] = self._seed, twister["key"], 1
+            record["next"] = twister["pos"]
+            record["left"] = WORDS + 1 - twister["pos"]
+            if self._spare_normal is not None:
+                record["normal"], record["normal_valid"] = self._spare_normal, 1
+        return record.view(np.uint8).copy()
+
+    def set_state(self, state: Any) -> Self:
+        """Go on from what `get_state` gave (any array of its 5056 bytes), and return the generator."""
+        record = _checked(state)
+        fresh = record["left"] == 1  # the next draw makes new words; PyTorch may have left any position
+        key = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else int(record["next"])}
+        with self._lock:
+            self._restart(int(record["seed"]))
+            self._stream().set_state({"bit_generator": "MT19937", "state": key})
+            if record["normal_valid"]:
+                self._spare_normal = float(record["normal"])
+        return self
+
+    # -- raw draws -------------------------------------------------------------------------------------------------
+
+    def _stream(self) -> np.random.RandomState:
+        if self._twister is None:
+            self._twister = np.random.RandomState(self._seed & 0xFFFFFFFF)
+        return self._twister
+
+    def _words(self, count: int) -> NDArray[np.uint32]:
+        with self._lock:
+            return self._stream().randint(0, 2**32, size=count, dtype=np.uint32)
+
+    def _long_words(self, count: int) -> NDArray[np.uint64]:
+        """64 bits from two draws, the first of them the high half."""
+        words = self._words(2 * count)
+        return (words[0::2].astype(np.uint64) << np.uint64(32)) | words[1::2]
+
+    def _fractions(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """Uniform in [0, 1): the low 53 bits of two draws in float64, the low 24 bits of one in float32."""
+        if dtype == FLOAT64:
+            words = self._words(2 * count)
+            high = (words[0::2] & np.uint32(0x1FFFFF)) * 2.0**-21
+            return high + words[1::2] * 2.0**-53
+        return (self._words(count) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
+
+    def _few_normals(self, count: int) -> NDArray[np.float64]:
+        """Standard normals two at a time; an unused second one waits for the next call."""
+        with self._lock:
+            waiting = [] if self._spare_normal is None or not count else [self._spare_normal]
+            pairs = (count - len(waiting) + 1) // 2
+            angle, radius = self._fractions(2 * pairs, FLOAT64).reshape(pairs, 2).T
+            angle, radius = 2.0 * math.pi * angle, np.sqrt(-2.0 * np.log1p(-radius))
+            fresh = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
+            values = np.concatenate([np.array(waiting, np.float64), fresh])
+            if count:
+                self._spare_normal = float(values[count]) if len(values) > count else None
+            return values[:count]
+
+
+def _checked(state: Any) -> Any:
+    """The record that the bytes of a state are; an error of one line if they are not those of a twister."""
+    data = np.asarray(state)
+    if data.shape != (STATE.itemsize,) or data.dtype != np.uint8:
+        raise InvalidRandomArgument(
+            f"state must be the 5056 bytes (uint8) of get_state, got shape {data.shape}, dtype {data.dtype}"
+        )
+    record = np.ascontiguousarray(data).view(STATE)[0]
+    left, position = int(record["left"]), int(record["next"])
+    whole = left == 1 or (1 <= position < WORDS and left + position == WORDS + 1)
+    if not (whole and (record["key"] < 2**32).all() and record["key"].any()):
+        raise InvalidRandomArgument("state is damaged: it holds no Mersenne twister, take one from get_state")
+    return record
