@@ -4,41 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
 from tinygrad_tf._device import checked
 from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
+from tinygrad_tf.nn._hooks import Hook as Hook
+from tinygrad_tf.nn._hooks import RemovableHandle as RemovableHandle
+from tinygrad_tf.nn._hooks import add_hook, call_with_hooks
+from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
+from tinygrad_tf.nn._state import collect_state, load_state
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
-
-Self = TypeVar("Self", bound="Module")
-Hook = tuple[Callable[..., Any], bool]  # the function, and whether it is given keyword arguments, too
-
-
-class IncompatibleKeys(NamedTuple):
-    """What load_state_dict(strict=False) found missing in the dictionary, and what it had no use for."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
-
-    def __repr__(self) -> str:
-        if not self.missing_keys and not self.unexpected_keys:
-            return "<All keys matched successfully>"
-        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
-
-
-class RemovableHandle:
-    """Removes the hook that it stands for."""
-
-    def __init__(self, hooks: dict[int, Any], key: int):
-        self.hooks, self.key = hooks, key
-
-    def remove(self) -> None:
-        self.hooks.pop(self.key, None)
 
 
 class Module:
@@ -67,17 +47,7 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._forward_pre_hooks and not self._forward_hooks:
             return self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is not None and with_kwargs:
-                args, kwargs = changed
-            elif changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        out = self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_hooks.values()):
-            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
-            out = out if changed is None else changed
-        return out
+        return call_with_hooks(self, args, kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.get(name)
@@ -95,11 +65,11 @@ class Module:
     # --- what it contains -----------------------------------------------------------------------------------------
 
     @property
-    def _parameters(self) -> dict[str, Any]:
+    def _parameters(self) -> dict[str, Parameter]:
         return {k: v for k, v in self.__dict__.items() if isinstance(v, Parameter)}
 
     @property
-    def _modules(self) -> dict[str, Any]:
+    def _modules(self) -> dict[str, Module]:
         return {k: v for k, v in self.__dict__.items() if isinstance(v, Module)}
 
     @property
@@ -117,12 +87,14 @@ class Module:
         object.__setattr__(self, name, tensor)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """As setting the attribute, but an error where that would hide something else."""
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"parameter {name!r} must be a Parameter or None, got {type(param).__name__}")
         self._check_name(name, self._parameters)
         setattr(self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
+        """As setting the attribute, but an error where that would hide something else."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"module {name!r} must be a Module or None, got {type(module).__name__}")
         self._check_name(name, self._modules)
@@ -206,6 +178,7 @@ class Module:
                     yield f"{path}.{name}" if path else name, tensor
 
     def get_submodule(self, target: str) -> Module:
+        """The module at a dotted name; '' is this one."""
         module: Any = self
         for part in target.split(".") if target else ():
             if not isinstance(getattr(module, part, None), Module):
@@ -214,51 +187,48 @@ class Module:
         return module
 
     def get_parameter(self, target: str) -> Parameter:
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if name not in module._parameters:
-            raise AttributeError(f"{type(module).__name__} has no parameter {name!r} (looking for {target!r})")
-        return module._parameters[name]
+        """The parameter at a dotted name."""
+        return _looked_up(self, "parameter", "_parameters", target)
 
     def get_buffer(self, target: str) -> Tensor:
-        path, _, name = target.rpartition(".")
-        module = self.get_submodule(path)
-        if name not in module._buffer_names:
-            raise AttributeError(f"{type(module).__name__} has no buffer {name!r} (looking for {target!r})")
-        return getattr(module, name)
+        """The buffer at a dotted name."""
+        return _looked_up(self, "buffer", "_buffer_names", target)
 
     # --- modes and types ------------------------------------------------------------------------------------------
 
-    def train(self: Self, mode: bool = True) -> Self:
+    def train(self, mode: bool = True) -> Self:
         """Switch dropout and the like on (or, with mode=False, off) in this module and all inside it."""
         for module in self.modules():
             if module.training is not mode:
                 module.training = mode
         return self
 
-    def eval(self: Self) -> Self:
+    def eval(self) -> Self:
+        """As train(False)."""
         return self.train(False)
 
-    def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Say whether the parameters, here and inside, are to get gradients; False freezes them."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or (set_to_none=False) fill them with zeros."""
         for parameter in self.parameters():
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
                 parameter.grad.array[...] = 0
 
-    def apply(self: Self, function: Callable[[Module], Any]) -> Self:
+    def apply(self, function: Callable[[Module], Any]) -> Self:
         """Call `function` with every module inside, children first, then with this one."""
         for child in self.children():
             child.apply(function)
         function(self)
         return self
 
-    def to(self: Self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
         """Cast all floating point parameters and buffers, in place: to(dtype), to(tensor); the device is the CPU."""
         for a in args:
             if isinstance(a, Tensor):
@@ -276,25 +246,25 @@ class Module:
                     tensor.grad = None if tensor.grad is None else tensor.grad.to(dtype)
         return self
 
-    def type(self: Self, dst_type: Any) -> Self:
+    def type(self, dst_type: Any) -> Self:
         return self.to(dtype=dst_type)
 
-    def float(self: Self) -> Self:
+    def float(self) -> Self:
         return self.to(np.float32)
 
-    def double(self: Self) -> Self:
+    def double(self) -> Self:
         return self.to(np.float64)
 
-    def half(self: Self) -> Self:
+    def half(self) -> Self:
         return self.to(np.float16)
 
-    def bfloat16(self: Self) -> Self:
+    def bfloat16(self) -> Self:
         return self.to(bfloat16)
 
-    def cpu(self: Self) -> Self:
+    def cpu(self) -> Self:
         return self
 
-    def cuda(self: Self, device: Any = None) -> Self:
+    def cuda(self, device: Any = None) -> Self:
         """An error that says that there is the CPU alone."""
         return self.to(device="cuda")
 
@@ -305,43 +275,14 @@ class Module:
     ) -> dict[str, Any]:
         """All parameters and persistent buffers by name. They share memory with the module: copy to keep a snapshot."""
         state: dict[str, Any] = OrderedDict() if destination is None else destination
-        for name, parameter in self._parameters.items():
-            state[prefix + name] = parameter if keep_vars else parameter.detach()
-        for name, persistent in self._buffer_names.items():
-            if persistent and self.__dict__.get(name) is not None:
-                state[prefix + name] = self.__dict__[name] if keep_vars else self.__dict__[name].detach()
-        for name, child in self._modules.items():
-            child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        collect_state(self, state, prefix, keep_vars)
         return state
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copy values in by name (with assign=True, take the tensors themselves). On any error nothing is changed."""
-        if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict needs a dictionary of tensors by name, got {type(state_dict).__name__}")
-        own = self.state_dict(keep_vars=True)
-        missing = [name for name in own if name not in state_dict]
-        unexpected = [name for name in state_dict if name not in own]
-        errors = []
-        if strict and missing:
-            errors.append(f"missing: {', '.join(missing)}")
-        if strict and unexpected:
-            errors.append(f"unexpected: {', '.join(unexpected)}")
-        for name, value in state_dict.items():
-            if name in own and not isinstance(value, Tensor):
-                errors.append(f"{name} must be a Tensor, got {type(value).__name__}")
-            elif name in own and tuple(value.shape) != own[name].array.shape:
-                errors.append(f"{name} must have the shape {own[name].array.shape}, got {tuple(value.shape)}")
-        if errors:
-            raise RuntimeError(f"load_state_dict of {type(self).__name__}: " + "; ".join(errors))
-        for name, tensor in own.items():
-            if name in state_dict and assign:
-                tensor.data = state_dict[name]
-            elif name in state_dict:
-                tensor.array[...] = state_dict[name].array
-                tensor.storage.changed = next(clock)
-        return IncompatibleKeys(missing, unexpected)
+        return load_state(self, state_dict, strict, assign)
 
     # --- hooks and printing ---------------------------------------------------------------------------------------
 
@@ -349,23 +290,13 @@ class Module:
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call hook(module, args, output) after each forward; what it returns replaces the output."""
-        return self._register("_forward_hooks", hook, prepend, with_kwargs)
+        return add_hook(self.__dict__.setdefault("_forward_hooks", {}), hook, prepend, with_kwargs)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
-        return self._register("_forward_pre_hooks", hook, prepend, with_kwargs)
-
-    def _register(self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
-        hooks: dict[int, Hook] = self.__dict__.setdefault(kind, {})
-        others = list(hooks.items())
-        key = next(clock)
-        hooks[key] = (hook, with_kwargs)
-        if prepend:
-            hooks.clear()
-            hooks.update([(key, (hook, with_kwargs)), *others])
-        return RemovableHandle(hooks, key)
+        return add_hook(self.__dict__.setdefault("_forward_pre_hooks", {}), hook, prepend, with_kwargs)
 
     def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed."""
@@ -383,3 +314,11 @@ class Module:
         if len(extra) <= 1 and not children:
             return f"{self._get_name()}({''.join(extra)})"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
+
+
+def _looked_up(root: Module, kind: str, names: str, target: str) -> Any:
+    path, _, name = target.rpartition(".")
+    module = root.get_submodule(path)
+    if name not in getattr(module, names):
+        raise AttributeError(f"{type(module).__name__} has no {kind} {name!r} (looking for {target!r})")
+    return getattr(module, name)

@@ -1,0 +1,67 @@
+"""State dicts: a module's parameters and persistent buffers by their dotted names, handed out and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinygrad_tf.engine import clock
+from tinygrad_tf.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinygrad_tf.nn.module import Module
+
+
+class IncompatibleKeys(NamedTuple):
+    """What load_state_dict(strict=False) found missing in the dictionary, and what it had no use for."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    """Add what the module holds, and what the modules inside it hold, to `state`."""
+    kept = {name: module.__dict__.get(name) for name, persistent in module._buffer_names.items() if persistent}
+    for name, tensor in {**module._parameters, **kept}.items():
+        if tensor is not None:
+            state[prefix + name] = tensor if keep_vars else tensor.detach()
+    for name, child in module._modules.items():  # by its method, which a class may have changed
+        child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+
+
+def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
+    """Take `given` over into the module: all of it that has a place there, or nothing and an error."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"load_state_dict needs a dictionary of tensors by name, got {type(given).__name__}")
+    own = module.state_dict(keep_vars=True)
+    keys = IncompatibleKeys([name for name in own if name not in given], [name for name in given if name not in own])
+    errors = [*(_wrong_keys(keys) if strict else ()), *_wrong_values(own, given)]
+    if errors:
+        raise RuntimeError(f"load_state_dict of {type(module).__name__}: " + "; ".join(errors))
+    for name, tensor in own.items():
+        if name in given and assign:
+            tensor.data = given[name]
+        elif name in given:
+            tensor.array[...] = given[name].array
+            tensor.storage.changed = next(clock)
+    return keys
+
+
+def _wrong_keys(keys: IncompatibleKeys) -> Iterator[str]:
+    if keys.missing_keys:
+        yield f"missing: {', '.join(keys.missing_keys)} (strict=False leaves what is missing as it is)"
+    if keys.unexpected_keys:
+        yield f"unexpected: {', '.join(keys.unexpected_keys)} (strict=False ignores what is unexpected)"
+
+
+def _wrong_values(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in given.items():
+        if name in own and not isinstance(value, Tensor):
+            yield f"{name} must be a Tensor, got {type(value).__name__}"
+        elif name in own and tuple(value.shape) != own[name].array.shape:
+            yield f"{name} must have the shape {own[name].array.shape}, got {tuple(value.shape)}"
