@@ -1,0 +1,51 @@
+"""Elements at an index: what is read there, put there, assigned there, and erased there.
+
+Reading and putting are each other's gradients; so that of assigning reads (for the value) and erases (for the tensor).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Tensor, primitive
+from tinygrad_tf.ops._places import may_repeat
+from tinygrad_tf.regions import Region
+
+
+def _scatter_rule(g: Any, index: Any, shapes: list[tuple[int, ...]]) -> Any:
+    """Zeros with g at the index. On arrays only the region is kept; the walk adds it into one buffer."""
+    if isinstance(g, Tensor):
+        return put(g, index=index, shape=shapes[0])
+    return Region(index, g, repeats=may_repeat(index))
+
+
+@primitive(view=True, x=_scatter_rule)
+def getitem(x: np.ndarray, *, index: Any) -> np.ndarray:
+    return x[index]
+
+
+@primitive(g=lambda h, index: getitem(h, index=index))
+def put(g: np.ndarray, *, index: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Zeros of `shape` with g added at the index."""
+    total = np.zeros(shape, g.dtype)
+    Region(index, g, repeats=may_repeat(index)).add_to(total)
+    return total
+
+
+@primitive(x=lambda g, index: blank(g, index=index), value=lambda g, index: getitem(g, index=index))
+def assign(x: np.ndarray, value: Any, *, index: Any) -> np.ndarray:
+    """x with `value` at the index."""
+    out = x.copy()
+    with np.errstate(all="ignore"):
+        out[index] = value
+    return out
+
+
+@primitive(g=lambda h, index: blank(h, index=index))
+def blank(g: np.ndarray, *, index: Any) -> np.ndarray:
+    """g with zeros at the index."""
+    g = g.copy()
+    g[index] = 0
+    return g

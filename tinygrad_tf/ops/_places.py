@@ -1,0 +1,175 @@
+"""Which elements an index means, as NumPy knows it: what users write between brackets, or give to gather or scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Tensor, expand
+from tinygrad_tf.ops._types import axis, category, check_broadcast
+
+FULL = slice(None)
+
+# --- between brackets -------------------------------------------------------------------------------------------------
+
+
+def _is_basic(index: Any) -> bool:
+    """Whether the index has only integers, slices, None and ..., so that it leads to a view."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return not any(isinstance(p, (np.ndarray, bool)) for p in parts)
+
+
+def may_repeat(index: Any) -> bool:
+    """Whether an element can be meant twice: only integer arrays can do that."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(p, np.ndarray) and p.dtype != bool for p in parts)
+
+
+def _part(name: str, part: Any) -> Any:
+    """One part of an index as NumPy wants it: Tensors and lists become integer or bool arrays."""
+    if part is None or part is Ellipsis or type(part) in (int, slice, bool):
+        if type(part) is slice and part.step is not None and part.step <= 0:
+            raise ValueError(f"{name}: the step of a slice must be positive, got {part.step}; use .flip(dim)")
+        return part
+    if isinstance(part, Tensor):
+        part = part.array
+    elif isinstance(part, (list, tuple, range)):
+        part = np.asarray([p.array if isinstance(p, Tensor) else p for p in part])
+    if isinstance(part, np.generic):
+        part = np.asarray(part)
+    if not isinstance(part, np.ndarray):
+        if hasattr(part, "__index__"):
+            return part.__index__()
+        raise IndexError(
+            f"{name}: an index is made of integers, slices, ..., None and tensors, got {type(part).__name__}"
+        )
+    if part.dtype == np.uint8 and part.ndim:
+        return part.astype(bool)  # as PyTorch reads old masks
+    if part.dtype.kind not in "iub":
+        if part.size:
+            raise IndexError(f"{name}: an index must be integers or bools, got {part.dtype}")
+        part = part.astype(np.int64)
+    return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
+
+
+def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """An index as a tuple of what NumPy knows.
+
+    One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays
+    has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
+    """
+    given = index if isinstance(index, tuple) else (index,)
+    used = dotted = 0
+    for p in given:
+        if type(p) is int or (type(p) is slice and p.step is None):
+            used += 1
+        elif p is ...:
+            dotted += 1
+        elif p is not None:
+            break
+    else:  # the common kind
+        if used <= len(shape) and dotted <= 1:
+            return given if dotted else (*given, ...)
+    return _normal_parts(name, [_part(name, part) for part in given], shape)
+
+
+def _normal_parts(name: str, parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    used = sum(
+        p.ndim if isinstance(p, np.ndarray) and p.dtype == bool else not (p is None or p is ... or isinstance(p, bool))
+        for p in parts
+    )
+    if used > len(shape):
+        raise IndexError(f"{name}: {used} indices are too many for a tensor of shape {shape}")
+    dots = [i for i, p in enumerate(parts) if p is ...]
+    if len(dots) > 1:
+        raise IndexError(f"{name}: an index can have only one '...'")
+    if _is_basic(tuple(parts)):
+        return tuple(parts) if dots else (*parts, ...)
+    if dots:
+        parts[dots[0] : dots[0] + 1] = [FULL] * (len(shape) - used)
+    return tuple(parts)
+
+
+def split_index(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Integers beside index arrays are looked up first, and then the arrays: (first key, second key).
+
+    NumPy would take the integers for arrays, too, and put their (vanished) axes elsewhere.
+    """
+    first: list[Any] = []
+    second: list[Any] = []
+    for p in key:
+        if isinstance(p, np.ndarray):
+            first.extend([FULL] * (p.ndim if p.dtype == bool else 1))
+            second.append(p)
+        elif type(p) is int:
+            first.append(p)
+        else:
+            first.append(p)
+            second.append(... if p is ... else FULL)
+    return tuple(first), tuple(second)
+
+
+def mixes(key: tuple[Any, ...]) -> bool:
+    """Whether there are both integers and arrays."""
+    integers = arrays = False
+    for p in key:
+        if type(p) is int:
+            integers = True
+        elif isinstance(p, np.ndarray):
+            arrays = True
+    return integers and arrays
+
+
+# --- an index along one axis, a mask ----------------------------------------------------------------------------------
+
+
+def _along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The full index that gather and scatter mean: `index` on axis `dim`, the own position on all others."""
+    places = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+    places[dim] = index
+    return tuple(places)
+
+
+def check_range(name: str, index: np.ndarray, size: int, dim: int) -> None:
+    if category(index.dtype) != 1:
+        raise RuntimeError(f"{name}: index must be an integer tensor, got {index.dtype}")
+    if index.size and (index.min() < 0 or index.max() >= size):
+        bad = index[(index < 0) | (index >= size)][0]
+        raise IndexError(f"{name}: index must be in [0, {size - 1}] along dim {dim}, got {bad}")
+
+
+def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.ndarray, ...]:
+    """The checked full index of gather and scatter."""
+    if not isinstance(index, Tensor):
+        raise TypeError(f"{name}: index must be a tensor of integers, got {type(index).__name__}")
+    array, dim = index.array, axis(name, dim, len(shape))
+    if array.ndim != len(shape) or any(
+        m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=True)) if i != dim
+    ):
+        raise RuntimeError(
+            f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}"
+        )
+    check_range(name, array, shape[dim] if shape else 1, dim)
+    return _along(dim, array) if shape else ()
+
+
+def slices_along(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
+    """The checked full index of index_select and its like: whole slices of axis `dim`."""
+    if not isinstance(index, Tensor) or index.array.ndim > 1:
+        raise RuntimeError(f"{name}: index must be a tensor of integers with at most 1 dimension")
+    dim = axis(name, dim, x.array.ndim)
+    array = index.array.reshape(-1)
+    if not array.size:
+        array = array.astype(np.int64)
+    check_range(name, array, x.array.shape[dim] if x.array.ndim else 1, dim)
+    return (*(FULL,) * dim, array) if x.array.ndim else ()
+
+
+def masked(name: str, x: Tensor, mask: Tensor) -> tuple[Any, np.ndarray]:
+    """x and the checked mask, broadcast against each other."""
+    if mask.array.dtype != bool:
+        raise RuntimeError(f"{name}: mask must be a bool tensor, got {mask.array.dtype}; compare first (mask != 0)")
+    check_broadcast(name, x.array.shape, mask.array.shape)
+    shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
+    return (x if x.array.shape == shape else expand(x, shape=shape)), np.broadcast_to(mask.array, shape)
