@@ -157,6 +157,17 @@ def test_old_constructors() -> None:
         (lambda: tg.einsum("ij,jk", tg.ones(2, 3), tg.ones(2, 3)), RuntimeError, "'j'.*3 and 2"),
         (lambda: tg.einsum("ij->ik", tg.ones(2, 3)), RuntimeError, "'k'"),
         (lambda: tg.ones(2).gather(0, tg.tensor([2])), IndexError, r"\[0, 1\]"),
+        (lambda: tg.ones(2).scatter(0, tg.tensor([0])), TypeError, "src must be a tensor or a number, got NoneType"),
+        (lambda: tg.ones(3).index_add(0, tg.tensor([0, 1]), tg.ones(3)), RuntimeError, r"the shape \(2,\), .* \(3,\)"),
+        (lambda: tg.ones(3, 2).index_copy(0, tg.tensor([0, 1]), tg.ones(2)), RuntimeError, r"\(2, 2\), .* got \(2,\)"),
+        (lambda: tg.arange(2).index_copy(0, tg.tensor([0]), tg.ones(1)), RuntimeError, "int64, got float32; cast"),
+        (lambda: tg.ones(3).index_fill(0, tg.tensor([0]), tg.ones(2)), RuntimeError, "value must be a number"),
+        (lambda: tg.arange(2).masked_scatter(tg.tensor([True, True]), tg.ones(2)), RuntimeError, "dtype of the tensor"),
+        (lambda: tg.ones(2).index_put((tg.tensor([9]),), tg.tensor(1.0)), IndexError, "index_put: index 9"),
+        (lambda: tg.ones(2).index_put(tg.tensor([0]), tg.tensor(1.0)), TypeError, r"write \(index,\)"),
+        (lambda: tg.ones(2).index_put((tg.tensor([0]),), tg.ones(3), True), RuntimeError, "index_put: .*broadcast"),
+        (lambda: tg.ones(2).take(tg.tensor([-3])), IndexError, r"take: index must be in \[-2, 1\]"),
+        (lambda: tg.ones(2, 2).take_along_dim(tg.tensor([0]), 0), RuntimeError, "as many dimensions"),
         (lambda: tg.ones(2, 3).masked_fill(tg.ones(2, 3), 0.0), RuntimeError, "bool"),
         (lambda: tg.linalg.inv(tg.zeros(2, 2)), RuntimeError, "Singular"),
         (lambda: tg.ones(2).add_(tg.ones(2, 2)), RuntimeError, "does not fit in place"),
@@ -251,6 +262,42 @@ def test_other_forms_of_indices() -> None:
     x[x > 9] = 0
     x[0, 1:3] = tg.tensor([7.9, -7.9])
     assert x[0].tolist() == [0, 7, -7, 3] and x[2].tolist() == [8, 9, 0, 0]
+
+
+def test_places_counted_from_the_end_where_pytorch_counts_so() -> None:
+    x = tg.arange(6).reshape(2, 3)
+    assert x.take(tg.tensor([-1, 0])).tolist() == [5, 0]
+    assert x.take_along_dim(tg.tensor([[-1, 0]]), 1).tolist() == [[2, 0], [5, 3]]
+    assert x.index_fill(1, tg.tensor([-1]), 9).tolist() == [[0, 1, 9], [3, 4, 9]]
+
+
+@pytest.mark.parametrize("dtype", [tg.int64, tg.int32, tg.uint8, tg.float32, tg.bfloat16])
+@pytest.mark.parametrize(
+    ("reduce", "with_own", "without"),
+    [
+        ("sum", [10, 6, 12], [5, 6, 5]),
+        ("mean", [3, 6, 6], [2, 6, 5]),
+        ("prod", [30, 6, 35], [6, 6, 5]),
+        ("amax", [5, 6, 7], [3, 6, 5]),
+        ("amin", [2, 6, 5], [2, 6, 5]),
+    ],
+)
+def test_scatter_reduce_keeps_the_dtype(dtype: tg.dtype, reduce: str, with_own: list[int], without: list[int]) -> None:
+    """Means of integers are rounded down; nothing but the numbers themselves is an extreme, whatever the dtype."""
+    x, src = (tg.tensor(values, dtype=dtype) for values in ([5, 6, 7], [2, 3, 5]))
+    for include_self, wanted in ((True, with_own), (False, without)):
+        out = x.scatter_reduce(0, tg.tensor([0, 0, 2]), src, reduce, include_self=include_self)
+        assert out.dtype == dtype
+        assert [int(v) for v in out.tolist()] == wanted
+
+
+def test_extremes_that_meet_share_their_gradient() -> None:
+    x = tg.tensor([2.0, math.nan, 3e38], requires_grad=True)
+    src = tg.tensor([2.0, 2.0, 5.0, 3e38], requires_grad=True)
+    out = x.scatter_reduce(0, tg.tensor([0, 0, 1, 2]), src, "amax")
+    assert out[0].item() == 2.0 and math.isnan(out[1]) and out[2].item() == x[2].item()
+    (out[::2] * tg.tensor([6.0, 8.0])).sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0, 4.0] and src.grad.tolist() == [2.0, 2.0, 0.0, 4.0]
 
 
 def test_writing_into_what_is_needed_later_is_noticed_and_elsewhere_allowed() -> None:

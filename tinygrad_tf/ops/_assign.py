@@ -7,10 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, make
+from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._at_index import assign, getitem, put
 from tinygrad_tf.ops._places import masked, normal_index, places, slices_along
-from tinygrad_tf.ops.elementwise import where
+from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.elementwise import div, where
+
+REDUCTIONS = ("sum", "mean", "prod", "amax", "amin")
+
+
+def _number(name: str, what: str, value: Any) -> Any:
+    if not isinstance(value, (bool, int, float)):
+        raise TypeError(f"{name}: {what} must be a tensor or a number, got {type(value).__name__}")
+    return value
+
+
+def _check_same_dtype(name: str, what: str, values: Tensor, x: Tensor) -> None:
+    if values.array.dtype != x.array.dtype:
+        wanted, got = x.array.dtype, values.array.dtype
+        raise RuntimeError(f"{name}: {what} must have the dtype of the tensor, {wanted}, got {got}; cast it with .to")
+
 
 # --- element by element -----------------------------------------------------------------------------------------------
 
@@ -18,9 +34,8 @@ from tinygrad_tf.ops.elementwise import where
 def _source(name: str, src: Any, index: Tensor, x: Tensor) -> Any:
     """The part of src that the index uses; a number stays one."""
     if not isinstance(src, Tensor):
-        return src
-    if src.array.dtype != x.array.dtype:
-        raise RuntimeError(f"{name}: src must have the dtype of the tensor, {x.array.dtype}, got {src.array.dtype}")
+        return _number(name, "src", src)
+    _check_same_dtype(name, "src", src, x)
     shape = index.array.shape
     if src.array.ndim != len(shape) or any(m < n for m, n in zip(src.array.shape, shape, strict=True)):
         raise RuntimeError(f"{name}: src of shape {src.array.shape} is too small for an index of shape {shape}")
@@ -32,6 +47,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None = N
     if reduce is not None:
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"scatter: reduce must be 'add' or 'multiply', got {reduce!r}")
+        src = _source("scatter", src, index, x)
         if not isinstance(src, Tensor):
             src = make(np.full(index.array.shape, src, x.array.dtype))
         return scatter_reduce(x, dim, index, src, "sum" if reduce == "add" else "prod")
@@ -47,58 +63,131 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Any:
     """Like scatter, where several values for one place are added, averaged, multiplied, or the extreme one is taken."""
+    if reduce not in REDUCTIONS:
+        raise RuntimeError(f"scatter_reduce: reduce must be one of {', '.join(REDUCTIONS)}, got {reduce!r}")
     where_to = places("scatter_reduce", x.array.shape, dim, index)
-    src, shape = _source("scatter_reduce", src, index, x), x.array.shape
-    steps = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
-    if reduce not in steps:
-        raise RuntimeError(f"scatter_reduce: reduce must be one of {', '.join(steps)}, got {reduce!r}")
+    src, shape, dtype = _source("scatter_reduce", src, index, x), x.array.shape, x.array.dtype
     hits = np.zeros(shape, np.int64)
     np.add.at(hits, where_to, 1)
-    start = {"prod": 1.0, "amax": -math.inf, "amin": math.inf}.get(reduce, 0.0)
     if not include_self:
-        x = where(make(hits > 0), make(np.full(shape, start).astype(x.array.dtype)), x)
-    if reduce in ("sum", "mean"):
-        total = x + put(src, index=where_to, shape=shape)
-        count = hits + (1 if include_self else hits == 0)
-        return total / make(count.astype(x.array.dtype)) if reduce == "mean" else total
-    best = x.array.copy()
-    steps[reduce].at(best, where_to, src.array)
+        x = where(make(hits > 0), make(np.full(shape, _neutral(reduce, dtype), dtype)), x)
+    if reduce in ("amax", "amin"):
+        return _extreme(x, src, index=where_to, largest=reduce == "amax")
     if reduce == "prod":
-        if x.node is not None or src.node is not None:
-            raise RuntimeError("scatter_reduce: 'prod' has no gradient here; use .detach()")
-        return make(best)
-    mine, theirs = make(x.array == best), make(src.array == best[where_to])
-    total = where(mine, x, 0.0) + put(where(theirs, src, 0.0), index=where_to, shape=shape)
-    winners = mine.array.astype(x.array.dtype)
-    np.add.at(winners, where_to, theirs.array)
-    return total / make(winners)
+        return _product(x, src, where_to)
+    total = x + put(src, index=where_to, shape=shape)
+    return total if reduce == "sum" else _divided(total, np.maximum(hits + include_self, 1))
+
+
+def _neutral(reduce: str, dtype: np.dtype) -> Any:
+    """The number that changes no other one in this reduction."""
+    if reduce not in ("amax", "amin"):
+        return 1 if reduce == "prod" else 0
+    if category(dtype) == 2:
+        return -math.inf if reduce == "amax" else math.inf
+    least, most = (False, True) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return least if reduce == "amax" else most
+
+
+def _product(x: Tensor, src: Tensor, where_to: Any) -> Tensor:
+    if x.node is not None or src.node is not None:
+        raise RuntimeError("scatter_reduce: 'prod' has no gradient here; use .detach()")
+    product = x.array.copy()
+    np.multiply.at(product, where_to, src.array)
+    return make(product)
+
+
+def _divided(total: Any, count: np.ndarray) -> Any:
+    """A mean stays an integer where the sum is one, as PyTorch has it: rounded down."""
+    if category(total.array.dtype) < 2:
+        return make((total.array // count).astype(total.array.dtype))
+    return total / make(count.astype(total.array.dtype))
+
+
+def _winners(x: Any, src: Any, result: Any, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which elements of x and of src are the extremes of their places, and how many share each place."""
+    x, src, result = (t.array if isinstance(t, Tensor) else t for t in (x, src, result))
+    mine, theirs = _same(x, result), _same(src, result[index])
+    count = mine.astype(np.int64)
+    np.add.at(count, index, theirs)
+    return mine, theirs, count
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a == b) | ((a != a) & (b != b))  # a NaN wins, too
+
+
+def _extreme_rule_x(g: Any, x: Any, src: Any, result: Any, index: Any) -> Any:
+    """Elements that share the extremum share the gradient evenly."""
+    mine, _, count = _winners(x, src, result, index)
+    return where(mine, div(g, np.maximum(count, 1)), 0.0)
+
+
+def _extreme_rule_src(g: Any, x: Any, src: Any, result: Any, index: Any) -> Any:
+    _, theirs, count = _winners(x, src, result, index)
+    return where(theirs, getitem(div(g, np.maximum(count, 1)), index=index), 0.0)
+
+
+@primitive(x=_extreme_rule_x, src=_extreme_rule_src)
+def _extreme(x: np.ndarray, src: np.ndarray, *, index: Any, largest: bool) -> np.ndarray:
+    """x with the largest (or smallest) of the numbers that meet at a place, its own among them."""
+    best = x.copy()
+    with np.errstate(invalid="ignore"):
+        (np.maximum if largest else np.minimum).at(best, index, src)
+    return best
 
 
 # --- whole slices -----------------------------------------------------------------------------------------------------
 
 
+def _check_slices(name: str, x: Tensor, key: tuple[Any, ...], source: Tensor) -> None:
+    """One slice of `source` for each index: broadcasting would hide that the wrong axis was meant."""
+    _check_same_dtype(name, "source", source, x)
+    wanted = (*x.array.shape[: len(key) - 1], len(key[-1]), *x.array.shape[len(key) :]) if key else x.array.shape
+    if source.array.shape != wanted:
+        raise RuntimeError(
+            f"{name}: source must have the shape {wanted}, a slice for each index, got {source.array.shape}"
+        )
+
+
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any = 1) -> Any:
-    """x with the slices of `source` added at the places `index` of axis `dim`."""
+    """x with the slices of `source`, times alpha, added at the places `index` of axis `dim`."""
+    key = slices_along("index_add", x, dim, index)
     added = source if alpha == 1 else source * alpha
-    return x + put(added, index=slices_along("index_add", x, dim, index), shape=x.array.shape)
+    _check_slices("index_add", x, key, added)
+    return x + put(added, index=key, shape=x.array.shape)
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
-    return assign(x, source, index=slices_along("index_copy", x, dim, index))
+    """x with the slices of `source` in place of those number index[0], index[1], ... of axis `dim`."""
+    key = slices_along("index_copy", x, dim, index)
+    _check_slices("index_copy", x, key, source)
+    return assign(x, source, index=key)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
-    return assign(x, value, index=slices_along("index_fill", x, dim, index))
+    """x with one number in all slices number index[0], index[1], ... of axis `dim`; -1 is the last one."""
+    if not isinstance(value, Tensor):
+        value = _number("index_fill", "value", value)
+    elif value.array.ndim:
+        raise RuntimeError(f"index_fill: value must be a number, got a tensor of shape {value.array.shape}")
+    return assign(x, value, index=slices_along("index_fill", x, dim, index, negative=True))
 
 
 def index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """x with x[indices] = values, or with values added there (several to one place, if the indices repeat)."""
+    if isinstance(indices, Tensor):
+        raise TypeError("index_put: indices must be a tuple with a tensor for each axis, got a tensor: write (index,)")
     key = normal_index("index_put", tuple(indices), x.array.shape)
-    if not accumulate:
-        return assign(x, values, index=key)
     values = values if isinstance(values, Tensor) else make(np.asarray(values, x.array.dtype))
-    wide = expand(values, shape=x.array[key].shape)
-    return x + put(wide, index=key, shape=x.array.shape)
+    _check_same_dtype("index_put", "values", values, x)
+    try:
+        if not accumulate:
+            return assign(x, values, index=key)
+        return x + put(expand(values, shape=x.array[key].shape), index=key, shape=x.array.shape)
+    except (IndexError, ValueError) as error:
+        kind = IndexError if isinstance(error, IndexError) else RuntimeError
+        raise kind(f"index_put: {error} (the tensor has shape {x.array.shape})") from None
 
 
 # --- masks ------------------------------------------------------------------------------------------------------------
@@ -106,6 +195,7 @@ def index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) ->
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
     """x with the first elements of `source`, in order, where the mask is True."""
+    _check_same_dtype("masked_scatter", "source", source, x)
     x, chosen = masked("masked_scatter", x, mask)
     count = int(np.count_nonzero(chosen))
     if source.array.size < count:

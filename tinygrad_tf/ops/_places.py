@@ -131,12 +131,15 @@ def _along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(places)
 
 
-def check_range(name: str, index: np.ndarray, size: int, dim: int) -> None:
+def check_range(name: str, index: np.ndarray, size: int, dim: int, negative: bool = False) -> np.ndarray:
+    """The index, after a check that it is in range. negative: numbers below 0 count from the end, as in a list."""
     if category(index.dtype) != 1:
         raise RuntimeError(f"{name}: index must be an integer tensor, got {index.dtype}")
-    if index.size and (index.min() < 0 or index.max() >= size):
-        bad = index[(index < 0) | (index >= size)][0]
-        raise IndexError(f"{name}: index must be in [0, {size - 1}] along dim {dim}, got {bad}")
+    least = -size if negative else 0
+    if index.size and (index.min() < least or index.max() >= size):
+        bad = index[(index < least) | (index >= size)][0]
+        raise IndexError(f"{name}: index must be in [{least}, {size - 1}] along dim {dim}, got {bad}")
+    return np.where(index < 0, index + size, index) if negative else index
 
 
 def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.ndarray, ...]:
@@ -154,15 +157,16 @@ def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.
     return _along(dim, array) if shape else ()
 
 
-def slices_along(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
+def slices_along(name: str, x: Tensor, dim: int, index: Tensor, negative: bool = False) -> tuple[Any, ...]:
     """The checked full index of index_select and its like: whole slices of axis `dim`."""
     if not isinstance(index, Tensor) or index.array.ndim > 1:
-        raise RuntimeError(f"{name}: index must be a tensor of integers with at most 1 dimension")
+        got = type(index).__name__ if not isinstance(index, Tensor) else f"shape {index.array.shape}"
+        raise RuntimeError(f"{name}: index must be a tensor of integers with at most 1 dimension, got {got}")
     dim = axis(name, dim, x.array.ndim)
     array = index.array.reshape(-1)
     if not array.size:
         array = array.astype(np.int64)
-    check_range(name, array, x.array.shape[dim] if x.array.ndim else 1, dim)
+    array = check_range(name, array, x.array.shape[dim] if x.array.ndim else 1, dim, negative)
     return (*(FULL,) * dim, array) if x.array.ndim else ()
 
 

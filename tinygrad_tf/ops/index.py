@@ -19,7 +19,7 @@ from tinygrad_tf.ops._assign import (
 )
 from tinygrad_tf.ops._at_index import assign, blank, getitem, put
 from tinygrad_tf.ops._places import FULL, check_range, masked, mixes, normal_index, places, slices_along, split_index
-from tinygrad_tf.ops._types import axis
+from tinygrad_tf.ops._types import axis, check_broadcast
 
 __all__ = [
     "FULL",
@@ -72,19 +72,24 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
 
 
 def take(x: Tensor, index: Tensor) -> Any:
-    """Elements of the flattened tensor."""
-    check_range("take", index.array, x.array.size, 0)
-    return getitem(x, index=np.unravel_index(index.array, x.array.shape))
+    """Elements of the flattened tensor; -1 is the last one."""
+    places_ = check_range("take", index.array, x.array.size, 0, negative=True)
+    return getitem(x, index=np.unravel_index(places_, x.array.shape))
 
 
 def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Any:
-    """gather, after x and index were broadcast against each other in all axes but `dim`."""
-    dim = axis("take_along_dim", dim, x.array.ndim)
-    check_range("take_along_dim", index.array, x.array.shape[dim], dim)
-    shape = list(np.broadcast_shapes(*((*t[:dim], 1, *t[dim + 1 :]) for t in (x.array.shape, index.array.shape))))
-    shape[dim] = index.array.shape[dim]
-    whole = [*shape[:dim], x.array.shape[dim], *shape[dim + 1 :]]
-    return gather(expand(x, shape=tuple(whole)), dim, make(np.broadcast_to(index.array, shape)))
+    """gather, after x and index were broadcast against each other in all axes but `dim`; -1 is the last element."""
+    source, where_to = x.array.shape, index.array.shape
+    if len(source) != len(where_to) or not source:
+        wanted = f"as many dimensions as the tensor of shape {source}, and not 0"
+        raise RuntimeError(f"take_along_dim: indices must have {wanted}, got shape {where_to}")
+    dim = axis("take_along_dim", dim, len(source))
+    chosen = check_range("take_along_dim", index.array, source[dim], dim, negative=True)
+    check_broadcast("take_along_dim", *((*t[:dim], 1, *t[dim + 1 :]) for t in (source, where_to)))
+    beside = list(np.broadcast_shapes(*((*t[:dim], 1, *t[dim + 1 :]) for t in (source, where_to))))
+    whole = (*beside[:dim], source[dim], *beside[dim + 1 :])
+    wide = np.broadcast_to(chosen, (*beside[:dim], where_to[dim], *beside[dim + 1 :]))
+    return gather(expand(x, shape=whole), dim, make(wide))
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Any:
