@@ -27,6 +27,7 @@ BLOCKS, ATTENTION, VARIANTS, LINEAR = (
 POSITION, NORM, MASKS, OPS = "nn/position.py", "nn/norm.py", "nn/masks.py", "ops/attention.py"
 MODEL, GPT, MODERN = "models/transformer.py", "models/gpt.py", "models/decoder.py"
 SAMPLING, BEAMS, FILTERS = "generation/sampling.py", "generation/beams.py", "generation/filters.py"
+CONFIG = "models/transformer_config.py"
 RATES, SHARES, EXAMPLES = "optim/lr_scheduler.py", "training/scheduled_sampling.py", "examples"
 
 # Where in the paper; what it says there; where that is here.
@@ -36,7 +37,7 @@ PAPER: list[tuple[str, str, list[str]]] = [
     (
         "3.1",
         "encoder: a stack of N = 6 layers of two sub-layers",
-        [f"{MODEL}:Encoder", f"{MODEL}:EncoderLayer", f"{MODEL}:TransformerConfig|encoder_layers: int"],
+        [f"{MODEL}:Encoder", f"{MODEL}:EncoderLayer", f"{CONFIG}:TransformerConfig|encoder_layers: int"],
     ),
     (
         "3.1",
@@ -116,7 +117,7 @@ PAPER: list[tuple[str, str, list[str]]] = [
     (
         "3.3, equation 2",
         "max(0, x W₁ + b₁) W₂ + b₂, d_ff = 2048, at each position alone",
-        [f"{BLOCKS}:FeedForward.forward", f"{MODEL}:TransformerConfig|d_ff: int"],
+        [f"{BLOCKS}:FeedForward.forward", f"{CONFIG}:TransformerConfig|d_ff: int"],
     ),
     (
         "3.4",
@@ -156,7 +157,7 @@ PAPER: list[tuple[str, str, list[str]]] = [
     (
         "6.2, table 3",
         "base: 65 million parameters, and big",
-        [f"{MODEL}:TransformerConfig.base", f"{MODEL}:TransformerConfig.big"],
+        [f"{CONFIG}:TransformerConfig.base", f"{CONFIG}:TransformerConfig.big"],
     ),
     (
         "6.1",

@@ -174,6 +174,7 @@ def test_without_positions_only_the_set_of_earlier_tokens_counts() -> None:
         (lambda: models.GPTConfig(0), "vocab_size must be a whole number of at least 1, got 0"),
         (lambda: models.GPTConfig(5, dropout=2.0), r"dropout must be in \[0, 1\], got 2.0"),
         (lambda: models.TransformerConfig(vocab_size=5, pad=5), r"pad must be an id in \[0, 4\], got 5"),
+        (lambda: models.TransformerConfig(vocab_size=5, pad="<pad>"), r"an id in \[0, 4\], got '<pad>'"),  # type: ignore
         (lambda: nn.FeedForward(4, activation="swish"), "relu, gelu, gelu_tanh, silu, swiglu, geglu; got 'swish'"),
     ],
 )
