@@ -411,7 +411,8 @@ def test_recurrent_misuse_is_told() -> None:
         nn.LSTM(3, 4)(tg.zeros(5, 2, 3), tg.zeros(1, 2, 4))
     with pytest.raises(ValueError, match="tanh, relu; got 'gelu'"):
         nn.RNN(3, 4, nonlinearity="gelu")
-    with pytest.raises(ValueError, match="hidden_size must be at least 1, got 0"):
-        nn.LSTM(3, 0)
+    for layer, size in (("LSTM", 0), ("RNN", 2.5), ("GRUCell", -1), ("LSTMCell", "4")):
+        with pytest.raises(ValueError, match=f"{layer}: hidden_size must be a whole number .*, got {size!r}"):
+            getattr(nn, layer)(3, size)
     with pytest.raises(RuntimeError, match="at least one time step"):
         nn.GRU(3, 4)(tg.zeros(0, 2, 3))

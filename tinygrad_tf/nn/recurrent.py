@@ -18,6 +18,7 @@ from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.functions import cat, stack
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
+from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
@@ -25,44 +26,63 @@ from tinygrad_tf.tensor import Tensor
 State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
 
 
-# --- one step ---------------------------------------------------------------------------------------------------------
-
-
-def _rnn_step(x: Tensor, h: Tensor, state: State, activation: Callable[[Tensor], Tensor]) -> State:
-    return (activation(x + h),)
-
-
-def _lstm_step(x: Tensor, h: Tensor, state: State) -> State:
-    """Gates in PyTorch's order: input, forget, cell, output."""
-    i, f, g, o = (x + h).chunk(4, -1)
-    c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-    return o.sigmoid() * c.tanh(), c
-
-
-def _gru_step(x: Tensor, h: Tensor, state: State) -> State:
-    """Gates in PyTorch's order: reset, update, new. The reset gate acts on U h + c, as in cuDNN."""
-    (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
-    z = (xz + hz).sigmoid()
-    n = (xn + (xr + hr).sigmoid() * hn).tanh()
-    return (n + z * (state[0] - n),)
-
+# --- one step, of a layer and of a cell alike -------------------------------------------------------------------------
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": F.tanh, "relu": F.relu}
 
 
-def _check_nonlinearity(nonlinearity: str) -> None:
+def _check_nonlinearity(nonlinearity: str) -> str:
     if nonlinearity not in ACTIVATIONS:
         raise ValueError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}; got {nonlinearity!r}")
+    return nonlinearity
+
+
+class _Step:
+    """The next state, from W x + b, U h + c (both (N, gates H)) and the state before."""
+
+    gates = 1
+    states = 1
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        raise NotImplementedError
+
+
+class _RNNStep(_Step):
+    nonlinearity: str
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        return (ACTIVATIONS[self.nonlinearity](x + h),)
+
+
+class _LSTMStep(_Step):
+    """Gates in PyTorch's order: input, forget, cell, output."""
+
+    gates = 4
+    states = 2
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        i, f, g, o = (x + h).chunk(4, -1)
+        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+
+class _GRUStep(_Step):
+    """Gates in PyTorch's order: reset, update, new. The reset gate acts on U h + c, as in cuDNN."""
+
+    gates = 3
+
+    def step(self, x: Tensor, h: Tensor, state: State) -> State:
+        (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
+        z = (xz + hz).sigmoid()
+        n = (xn + (xr + hr).sigmoid() * hn).tanh()
+        return (n + z * (state[0] - n),)
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
 
 
-class _Recurrent(Module):
+class _Recurrent(_Step, Module):
     """What the three layers share: parameters, directions, the stack of layers, and the walk through time."""
-
-    gates = 1
-    states = 1
 
     def __init__(
         self,
@@ -76,8 +96,7 @@ class _Recurrent(Module):
     ):
         super().__init__()
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
-            if size < 1:
-                raise ValueError(f"{self._get_name()}: {name} must be at least 1, got {size}")
+            check_size(f"{self._get_name()}: {name}", size)
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"{self._get_name()}: dropout must be in [0, 1], got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
@@ -121,10 +140,6 @@ class _Recurrent(Module):
 
     def flatten_parameters(self) -> None:
         """PyTorch's rearrangement for graphics processors; there is nothing to rearrange here."""
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        """The next state, from W x + b, U h + c (both (N, gates H)) and the state before."""
-        raise NotImplementedError
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         """input (T, N, I), (N, T, I) with batch_first, or (T, I): outputs of all steps, and the last state.
@@ -192,7 +207,7 @@ class _Recurrent(Module):
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 
 
-class RNN(_Recurrent):
+class RNN(_RNNStep, _Recurrent):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman, 1990), or with ReLU; weights are PyTorch's weight_ih_l0, ...
 
     >>> from tinygrad_tf import nn, zeros
@@ -212,15 +227,11 @@ class RNN(_Recurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
     ):
-        _check_nonlinearity(nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = _check_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
 
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _rnn_step(x, h, state, ACTIVATIONS[self.nonlinearity])
 
-
-class LSTM(_Recurrent):
+class LSTM(_LSTMStep, _Recurrent):
     """c' = f c + i g and h' = o tanh(c') with gates i, f, g, o, whose rows stand in this order in the weights
     (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000).
 
@@ -230,14 +241,8 @@ class LSTM(_Recurrent):
     ((5, 2, 4), (2, 2, 4))
     """
 
-    gates = 4
-    states = 2
 
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _lstm_step(x, h, state)
-
-
-class GRU(_Recurrent):
+class GRU(_GRUStep, _Recurrent):
     """h' = (1 - z) n + z h with gates r, z, n, whose rows stand in this order in the weights (Cho et al., 2014).
 
     >>> from tinygrad_tf import nn, zeros
@@ -246,24 +251,17 @@ class GRU(_Recurrent):
     ((5, 2, 8), (2, 2, 4))
     """
 
-    gates = 3
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _gru_step(x, h, state)
-
 
 # --- cells: one step, for decoders that feed on their own output ------------------------------------------------------
 
 
-class _Cell(Module):
+class _Cell(_Step, Module):
     """One step of one layer, with PyTorch's weight_ih, weight_hh, bias_ih and bias_hh."""
-
-    gates = 1
-    states = 1
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
         super().__init__()
-        self.input_size, self.hidden_size = input_size, hidden_size
+        self.input_size = check_size(f"{self._get_name()}: input_size", input_size)
+        self.hidden_size = check_size(f"{self._get_name()}: hidden_size", hidden_size)
         rows = self.gates * hidden_size
         self.weight_ih = Parameter(empty(rows, input_size))
         self.weight_hh = Parameter(empty(rows, hidden_size))
@@ -272,9 +270,6 @@ class _Cell(Module):
         bound = 1.0 / math.sqrt(hidden_size)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        raise NotImplementedError
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """input (N, I) or (I,) and the state before, h (N, H) or (h, c), to the state behind."""
@@ -297,37 +292,22 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}, bias={self.bias_ih is not None}"
 
 
-class RNNCell(_Cell):
+class RNNCell(_RNNStep, _Cell):
     """One step of an RNN: input (N, I) and h (N, H) to h (N, H)."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"):
-        _check_nonlinearity(nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = _check_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, bias)
 
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _rnn_step(x, h, state, ACTIVATIONS[self.nonlinearity])
 
-
-class LSTMCell(_Cell):
+class LSTMCell(_LSTMStep, _Cell):
     """One step of an LSTM: input (N, I) and (h, c) to (h, c)."""
 
-    gates = 4
-    states = 2
 
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _lstm_step(x, h, state)
-
-
-class GRUCell(_Cell):
+class GRUCell(_GRUStep, _Cell):
     """One step of a GRU: input (N, I) and h (N, H) to h (N, H).
 
     >>> from tinygrad_tf import nn, zeros
     >>> tuple(nn.GRUCell(3, 4)(zeros(2, 3)).shape)
     (2, 4)
     """
-
-    gates = 3
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return _gru_step(x, h, state)
