@@ -10,33 +10,61 @@ from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
 
+# --- what several of them share ---------------------------------------------------------------------------------------
 
-class ReLU(Module):
-    """max(x, 0)."""
+
+class _InPlace(Module):
+    """May write its result into the input's memory."""
 
     def __init__(self, inplace: bool = False):
         super().__init__()
         self.inplace = inplace
+
+    def extra_repr(self) -> str:
+        return _inplace(self)
+
+
+class _AlongDim(Module):
+    """Works along `dim`; where it is None, the function chooses as PyTorch does, and warns."""
+
+    def __init__(self, dim: int | None = None):
+        super().__init__()
+        self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class _Shrink(Module):
+    """Something else within `lambd` of 0."""
+
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+def _inplace(module: Any, before: str = "") -> str:
+    return f"{before}inplace=True" if module.inplace else ""
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+class ReLU(_InPlace):
+    """max(x, 0)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _inplace(self)
 
-
-class ReLU6(Module):
+class ReLU6(_InPlace):
     """min(max(x, 0), 6)."""
-
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu6(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace(self)
 
 
 class LeakyReLU(Module):
@@ -96,18 +124,11 @@ class CELU(Module):
         return f"alpha={self.alpha}{_inplace(self, ', ')}"
 
 
-class SELU(Module):
+class SELU(_InPlace):
     """A scaled ELU that keeps mean 0 and variance 1."""
-
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace(self)
 
 
 class GELU(Module):
@@ -124,32 +145,18 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
+class SiLU(_InPlace):
     """x sigmoid(x)."""
-
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, self.inplace)
 
-    def extra_repr(self) -> str:
-        return _inplace(self)
 
-
-class Mish(Module):
+class Mish(_InPlace):
     """x tanh(softplus(x))."""
-
-    def __init__(self, inplace: bool = False):
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _inplace(self)
 
 
 class Sigmoid(Module):
@@ -237,32 +244,18 @@ class Softsign(Module):
         return F.softsign(input)
 
 
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """x moved by lambd towards 0."""
-
-    def __init__(self, lambd: float = 0.5):
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
-
-class Hardshrink(Module):
+class Hardshrink(_Shrink):
     """x, and 0 within lambd of 0."""
-
-    def __init__(self, lambd: float = 0.5):
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class Threshold(Module):
@@ -293,47 +286,22 @@ class GLU(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(Module):
+class Softmax(_AlongDim):
     """exp(x) / sum exp(x) along `dim`."""
-
-    def __init__(self, dim: int | None = None):
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class LogSoftmax(Module):
+class LogSoftmax(_AlongDim):
     """log softmax(x) along `dim`."""
-
-    def __init__(self, dim: int | None = None):
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class Softmin(Module):
+class Softmin(_AlongDim):
     """softmax(-x) along `dim`."""
-
-    def __init__(self, dim: int | None = None):
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
-
-
-def _inplace(module: Any, before: str = "") -> str:
-    return f"{before}inplace=True" if module.inplace else ""
