@@ -46,7 +46,7 @@ def examine(subject: Subject, settings: Settings, title: str = "gradcheck") -> R
             x.array[...] = values
     for pair in report.pairs:
         if pair.verdict == WRONG:
-            pair.diagnosis = diagnose(pair, report, subject, settings)
+            pair.diagnosis = diagnose(pair, report, subject)
     return report
 
 

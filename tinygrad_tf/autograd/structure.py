@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-Fits = Callable[[np.ndarray, np.ndarray], bool]
+from tinygrad_tf.autograd.evidence import Evidence
+
 MOST_AXES = 6
 
 
-def permuted(
-    analytic: np.ndarray, numeric: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...], fits: Fits
-) -> Iterator[str]:
+def permuted_axes(e: Evidence) -> Iterator[str]:
     """A is N with axes in another order, flipped, shifted, or with its columns in another order altogether."""
-    yield from _transposed(analytic, numeric, output_shape, input_shape, fits)
-    yield from _moved(analytic, numeric, output_shape, input_shape, fits)
-    if _same_columns(analytic, numeric, fits):
+    yield from _transposed(e)
+    yield from _moved(e)
+    if _same_columns(e):
         yield "permuted: the entries of the gradient are right but in the wrong places"
 
 
-def _transposed(
-    analytic: np.ndarray, numeric: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...], fits: Fits
-) -> Iterator[str]:
-    shape, outs = (*output_shape, *input_shape), len(output_shape)
+def _transposed(e: Evidence) -> Iterator[str]:
+    shape, outs = e.tensor_shape, len(e.pair.output_shape)
     if len(shape) > MOST_AXES:
         orders: Iterator[tuple[int, ...]] = _exchanges(len(shape))
     else:
         orders = itertools.permutations(range(len(shape)))
-    n = numeric.reshape(shape)
+    n = e.numeric.reshape(shape)
     ordered = sorted(orders, key=lambda p: sum(i != a for i, a in enumerate(p)))
     for order in ordered:
         moved = [i for i, a in enumerate(order) if i != a]
@@ -39,7 +36,7 @@ def _transposed(
         inside = all(i >= outs for i in moved)
         if tuple(shape[a] for a in order) != shape and not inside and any(i >= outs for i in moved):
             continue
-        if fits(n.transpose(order).reshape(numeric.shape), analytic):
+        if e.fits(n.transpose(order).reshape(e.numeric.shape), e.analytic):
             yield _order_text(moved, outs, tuple(shape[a] for a in order) != shape)
 
 
@@ -68,24 +65,22 @@ def _list(axes: list[int]) -> str:
     return " and ".join(str(a) for a in axes)
 
 
-def _moved(
-    analytic: np.ndarray, numeric: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...], fits: Fits
-) -> Iterator[str]:
+def _moved(e: Evidence) -> Iterator[str]:
     """Flipped or shifted along one axis of the input or the output."""
-    shape, outs = (*output_shape, *input_shape), len(output_shape)
-    n = numeric.reshape(shape)
+    shape, outs = e.tensor_shape, len(e.pair.output_shape)
+    n = e.numeric.reshape(shape)
     for axis, size in enumerate(shape):
         what = f"axis {axis} of the output" if axis < outs else f"axis {axis - outs} of the input"
         if size < 2:
             continue
-        if size > 2 and fits(np.flip(n, axis).reshape(numeric.shape), analytic):
+        if size > 2 and e.fits(np.flip(n, axis).reshape(e.numeric.shape), e.analytic):
             yield f"permuted: reversed along {what}"
         for shift in range(1, size):
             rolled = np.roll(n, shift, axis)
             cut = _cut(rolled, axis, shift)
             back = np.roll(n, -shift, axis)
             for candidate, by in ((rolled, shift), (cut, shift), (_cut(back, axis, -shift), -shift)):
-                if fits(candidate.reshape(numeric.shape), analytic):
+                if e.fits(candidate.reshape(e.numeric.shape), e.analytic):
                     yield f"permuted: shifted by {by} along {what} (off by {abs(by)})"
 
 
@@ -98,16 +93,16 @@ def _cut(x: np.ndarray, axis: int, shift: int) -> np.ndarray:
     return x
 
 
-def _same_columns(analytic: np.ndarray, numeric: np.ndarray, fits: Fits) -> bool:
+def _same_columns(e: Evidence) -> bool:
     """Whether the columns of A are those of N in another order (or its rows)."""
-    for a, n, back in ((analytic, numeric, False), (analytic.T, numeric.T, True)):
+    for a, n, back in ((e.analytic, e.numeric, False), (e.analytic.T, e.numeric.T, True)):
         if a.shape[1] < 3 or a.shape[1] > 400:
             continue
         distances = np.abs(a[:, :, None] - n[:, None, :]).max(0)
         order = distances.argmin(1)
         if len(set(order.tolist())) == order.size:
             candidate = n[:, order]
-            if fits(candidate.T if back else candidate, analytic):
+            if e.fits(candidate.T if back else candidate, e.analytic):
                 return True
     return False
 
@@ -115,14 +110,7 @@ def _same_columns(analytic: np.ndarray, numeric: np.ndarray, fits: Fits) -> bool
 # --- terms left out along axes ----------------------------------------------------------------------------------------
 
 
-def row_rules(
-    analytic: np.ndarray,
-    numeric: np.ndarray,
-    input_shape: tuple[int, ...],
-    values: np.ndarray,
-    fits: Fits,
-    tolerance: np.ndarray,
-) -> Iterator[str]:
+def dropped_terms(e: Evidence) -> Iterator[str]:
     """Softmax without its sum, a mean or a variance taken as constant: each links A and N along some axes of the input.
 
     With s the sum over these axes, and for every output (row) by itself:
@@ -130,62 +118,47 @@ def row_rules(
         mean as constant:      N = A - sA / n
         variance as constant:  N = A - x s(A x) / n  with x the input, centred and divided by its deviation
     """
-    count = len(input_shape)
-    for size in range(1, count + 1):
-        for axes in itertools.combinations(range(count), size):
-            n = math.prod(input_shape[a] for a in axes)
-            if n > 1:
-                name = _axes_name(axes)
-                yield from _rules_along(analytic, numeric, input_shape, values, fits, tolerance, axes, n, name)
+    shape = e.pair.input_shape
+    for size in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), size):
+            if math.prod(shape[a] for a in axes) > 1:
+                yield from _dropped_along(e, axes)
 
 
 def _axes_name(axes: tuple[int, ...]) -> str:
     return f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
 
 
-def _rules_along(
-    analytic: np.ndarray,
-    numeric: np.ndarray,
-    input_shape: tuple[int, ...],
-    values: np.ndarray,
-    fits: Fits,
-    tolerance: np.ndarray,
-    axes: tuple[int, ...],
-    n: int,
-    name: str,
-) -> Iterator[str]:
-    behind = tuple(a + 1 for a in axes)
-    full = (analytic.shape[0], *input_shape)
-    a, right = analytic.reshape(full), numeric.reshape(full)
-    total = a.sum(axis=behind, keepdims=True)
-    x = values.astype(np.float64)
+def _dropped_along(e: Evidence, axes: tuple[int, ...]) -> Iterator[str]:
+    name, behind = _axes_name(axes), tuple(a + 1 for a in axes)
+    a, right = (jacobian.reshape(len(jacobian), *e.pair.input_shape) for jacobian in (e.analytic, e.numeric))
+
+    def fits(candidate: np.ndarray) -> bool:
+        return e.fits(candidate.reshape(e.numeric.shape), e.numeric)
+
+    x = e.values.astype(np.float64)
     centred = x - x.mean(axis=axes, keepdims=True)
-    variance = (centred * centred).mean(axis=axes, keepdims=True)
-    no_mean = a - total / n
-    if fits(no_mean.reshape(numeric.shape), numeric):
+    no_mean = a - a.mean(axis=behind, keepdims=True)
+    if fits(no_mean):
         yield f"the mean over {name} is taken as constant: the term - mean(gradient) is missing"
-    for start, also in ((a, "the mean and "), (no_mean, "")):
-        if also == "":
-            start = a
-        scaled = _variance_term(start if not also else no_mean, right, centred, variance, behind, n)
-        if scaled is not None and fits(scaled.reshape(numeric.shape), numeric):
-            both = bool(np.abs(no_mean - a).max() > tolerance.max()) and also != ""
+    mean_matters = bool(np.abs(no_mean - a).max() > e.tolerance.max())
+    for start, both in ((no_mean, mean_matters), (a, False)):
+        scaled = _variance_term(start, right, centred, axes)
+        if scaled is not None and fits(scaled):
             what = "the mean and the variance" if both else "the variance"
             yield f"{what} over {name} {'are' if both else 'is'} taken as constant: a sum term is missing"
-    if _softmax_like(a, right, total, x, axes, behind, fits, numeric.shape, tolerance):
+    if any(fits(candidate) for candidate in _softmax_terms(a, right, x, axes)):
         yield f"the softmax rule without its sum term: over {name}, y * sum(gradient) must be subtracted"
 
 
-def _variance_term(
-    a: np.ndarray, right: np.ndarray, centred: np.ndarray, variance: np.ndarray, behind: tuple[int, ...], n: int
-) -> np.ndarray | None:
+def _variance_term(a: np.ndarray, right: np.ndarray, centred: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
     """a - x s(a x) / n with x = centred / sqrt(variance + eps), where eps is found from the first row that tells it."""
-    product = (a * centred).sum(axis=behind, keepdims=True) / n
-    missing = a - right
-    pattern = centred * product
-    size = float((pattern * pattern).sum())
-    if size == 0:
+    behind = tuple(axis + 1 for axis in axes)
+    variance = (centred * centred).mean(axis=axes, keepdims=True)
+    pattern = centred * (a * centred).mean(axis=behind, keepdims=True)
+    if not pattern.any():
         return None
+    missing = a - right
     groups = (pattern * pattern).sum(axis=behind, keepdims=True).sum(axis=0, keepdims=True)
     with np.errstate(all="ignore"):
         inverse = (missing * pattern).sum(axis=behind, keepdims=True).sum(axis=0, keepdims=True) / groups
@@ -195,27 +168,19 @@ def _variance_term(
     return a - pattern * inverse
 
 
-def _softmax_like(
-    a: np.ndarray,
-    right: np.ndarray,
-    total: np.ndarray,
-    x: np.ndarray,
-    axes: tuple[int, ...],
-    behind: tuple[int, ...],
-    fits: Fits,
-    shape: tuple[int, ...],
-    tolerance: np.ndarray,
-) -> bool:
+def _softmax_terms(a: np.ndarray, right: np.ndarray, x: np.ndarray, axes: tuple[int, ...]) -> Iterator[np.ndarray]:
+    """A - y sA with y the softmax of the input, and with the y that the rows imply, if they agree in one.
+
+    That is the softmax of something else: positive, and of sum 1.
+    """
+    total = a.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True)
     with np.errstate(all="ignore"):
-        e = np.exp(x - x.max(axis=axes, keepdims=True))
-        y = e / e.sum(axis=axes, keepdims=True)
-    if fits((a - y * total).reshape(shape), right.reshape(shape)):
-        return True
-    # the softmax of something else: the weights that the rows imply must agree, be positive and sum to 1
+        exponentials = np.exp(x - x.max(axis=axes, keepdims=True))
+        y = exponentials / exponentials.sum(axis=axes, keepdims=True)
+    yield a - y * total
     strength = (total * total).sum(axis=0)
     if a.shape[0] < 2 or not (strength > 0).all():
-        return False
+        return
     weights = ((a - right) * total).sum(axis=0) / strength
-    sums = weights.sum(axis=axes, keepdims=True)
-    plausible = bool((weights > 0).all() and np.abs(sums - 1).max() < 1e-3)
-    return plausible and fits((a - weights * total).reshape(shape), right.reshape(shape))
+    if (weights > 0).all() and np.abs(weights.sum(axis=axes, keepdims=True) - 1).max() < 1e-3:
+        yield a - weights * total

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tinygrad_tf.autograd.evidence import Evidence
 
-def lost_terms(
-    analytic: np.ndarray, numeric: np.ndarray, input_shape: tuple[int, ...], tolerance: np.ndarray
-) -> Iterator[str]:
+
+def zero_sums(e: Evidence) -> Iterator[str]:
     """The sum term of a softmax inside of the function, or the one-hot target of a cross-entropy.
 
     For one output and softmax weights y over the axis, a softmax inside leaves A - N = y w, with one w for each place
     beside the axis; the target leaves the same number in one entry of every row.
     """
-    for axis, size in enumerate(input_shape):
+    for axis, size in enumerate(e.pair.input_shape):
         if size < 2:
             continue
         n, a, noise = (
-            np.moveaxis(x.reshape(-1, *input_shape), axis + 1, 1).reshape(len(numeric), size, -1)
-            for x in (numeric, analytic, np.broadcast_to(tolerance, numeric.shape))
+            np.moveaxis(x.reshape(-1, *e.pair.input_shape), axis + 1, 1).reshape(len(e.numeric), size, -1)
+            for x in (e.numeric, e.analytic, np.broadcast_to(e.tolerance, e.numeric.shape))
         )
         room = noise.sum(1)
         if not n.any() or (np.abs(n.sum(1)) > room).any() or not (np.abs(a.sum(1)) > room).any():
