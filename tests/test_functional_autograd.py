@@ -364,6 +364,39 @@ def test_changing_an_input_in_place() -> None:
         Double.apply(leaf(OTHER))
 
 
+def test_an_input_changed_in_place_that_has_no_gradient_any_more() -> None:
+    class Round(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            x.round_()
+            ctx.mark_dirty(x)
+            ctx.mark_non_differentiable(x)
+            return x
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    y = leaf(OTHER) * 1.0
+    square = y * y
+    assert Round.apply(y) is y and not y.requires_grad
+    with pytest.raises(RuntimeError, match="changed in place"):
+        square.sum().backward()
+
+
+def test_mark_dirty_takes_tensors() -> None:
+    class Bad(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(3)
+            return x
+
+        backward = forward
+
+    with pytest.raises(TypeError, match=r"mark_dirty .* argument 0 is int"):
+        Bad.apply(leaf(OTHER))
+
+
 def test_once_differentiable() -> None:
     class Square(Function):
         @staticmethod

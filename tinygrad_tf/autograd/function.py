@@ -65,6 +65,11 @@ class Context:
 
     def mark_dirty(self, *inputs: Any) -> None:
         """Say that `forward` changed these inputs in place and returns them."""
+        for i, t in enumerate(inputs):
+            if not isinstance(t, Tensor):
+                raise TypeError(
+                    f"mark_dirty takes the tensors that were changed, but argument {i} is {type(t).__name__}"
+                )
         self._dirty = inputs
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -214,26 +219,37 @@ class Function:
                 cls.setup_context(context, inputs, output)
         single = not isinstance(output, (tuple, list))
         outputs = [output] if single else list(output)
-        recorded = _record(cls, context, inputs, nodes, outputs)
-        return recorded[0] if single else tuple(recorded)
+        recording = engine.mode.grad and any(context.needs_input_grad)
+        _check_dirty(cls, context, outputs, recording)
+        if recording:
+            results = _recorded(cls, context, inputs, nodes, outputs)
+        else:
+            results = _unrecorded(context, inputs, outputs)
+        return results[0] if single else tuple(results)
 
 
-def _record(
+def _check_dirty(cls: type[Function], context: Context, outputs: list[Any], recording: bool) -> None:
+    """What forward changed in place must be a result, and must be allowed to change."""
+    if {id(t) for t in context._dirty} - {id(t) for t in outputs}:
+        raise RuntimeError(f"{cls.__name__}: an input marked dirty must be returned as a result")
+    for t in context._dirty:
+        inplace.check_writable(cls.__name__, t, recording)
+
+
+def _unrecorded(context: Context, inputs: Sequence[Any], outputs: list[Any]) -> list[Any]:
+    """The results without Nodes; an input that is handed on unchanged becomes a tensor of its own on its memory."""
+    for t in context._dirty:
+        inplace.adopt(t, None)
+    given = {id(x) for x in inputs} - {id(t) for t in context._dirty}
+    return [make(t.array, None, t.storage) if id(t) in given and isinstance(t, Tensor) else t for t in outputs]
+
+
+def _recorded(
     cls: type[Function], context: Context, inputs: Sequence[Any], nodes: list[Node | None], outputs: list[Any]
 ) -> list[Any]:
     """The results with their Nodes; what is not a tensor, or has no gradient, as it is."""
     without = {id(t) for t in context._without_gradient}
     dirty = {id(t) for t in context._dirty}
-    if dirty - {id(t) for t in outputs}:
-        raise RuntimeError(f"{cls.__name__}: an input marked dirty must be returned as a result")
-    recording = engine.mode.grad and any(context.needs_input_grad)
-    for t in context._dirty:
-        inplace.check_writable(cls.__name__, t, recording)
-    if not recording:
-        for t in context._dirty:
-            inplace.adopt(t, None)
-        given = {id(x) for x in inputs} - dirty
-        return [make(t.array, None, t.storage) if id(t) in given and isinstance(t, Tensor) else t for t in outputs]
     tensors = [t for t in outputs if isinstance(t, Tensor)]
     context._outputs.extend((t.array.shape, t.array.dtype) for t in tensors)
     value = tensors[0].array if len(tensors) == 1 else np.empty(len(tensors), object)
@@ -246,14 +262,15 @@ def _record(
         if not isinstance(t, Tensor):
             results.append(t)
             continue
-        if id(t) in without or t.array.dtype.kind not in "fV":
-            results.append(make(t.array, None, t.storage))
-        else:
+        made = None
+        if id(t) not in without and t.array.dtype.kind in "fV":
             made = make(t.array, node if len(tensors) == 1 else _result_node(node, slot), t.storage)
-            if id(t) in dirty:
-                inplace.adopt(t, made)
-                made = t
-            results.append(made)
+        if id(t) in dirty:
+            inplace.adopt(t, made)
+            if made is None:  # what it was computed from is no longer what it holds
+                t.node, t.view_of = None, None
+            made = t
+        results.append(make(t.array, None, t.storage) if made is None else made)
         slot += 1
     _save(context, node, inputs, nodes, tensors)
     return results
