@@ -62,7 +62,7 @@ def draw(names: dict[Any, str], nodes: list[Any], found: dict[Any, np.ndarray]) 
     figure, ax = plt.subplots(figsize=(10, 1.5 * len(rows)), layout="constrained")
     for node in nodes:
         (x, y), gradient = place[node], np.array2string(found[node], precision=2, suppress_small=True)
-        name = names.get(node, node.name)
+        name = names.get(node, node.kind)
         ax.text(
             x,
             y,
@@ -100,14 +100,14 @@ def main() -> None:
     names = {leaf.node: name for name, leaf in leaves.items()}
     for node in reversed(nodes):
         inputs = ", ".join(names.get(edge, edge.name) for edge in node.edges if edge is not None)
-        print(f"{names.get(node, node.name):6s} {tuple(node.shape)!s:6s} of ({inputs})  gradient {found[node]}")
+        print(f"{names.get(node, node.kind):6s} {tuple(node.shape)!s:6s} of ({inputs})  gradient {found[node]}")
     draw(names, nodes, found)
 
     w, x, b = (leaf.detach().numpy() for leaf in leaves.values())
     slope = 1 - np.tanh(w * x + b) ** 2
     for name, by_hand in {"w": slope * x, "x": 1 + slope * w, "b": slope}.items():
         assert np.allclose(leaves[name].grad.numpy(), by_hand) and np.allclose(found[leaves[name].node], by_hand)
-    assert [node.name for node in nodes if node.edges] == ["mul", "add", "tanh", "add", "sum"]
+    assert [node.kind for node in nodes if node.edges] == ["mul", "add", "tanh", "add", "sum"]
 
 
 if __name__ == "__main__":

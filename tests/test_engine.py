@@ -483,3 +483,34 @@ def test_slices_of_one_array_are_not_copied_and_stay_as_they_are(monkeypatch, wh
     wanted[:, :2] += sent.numpy()[:, :2]
     wanted[:, slice(2, 6) if whole else slice(1, 5)] += sent.numpy()[:, 2:]
     assert np.array_equal(t.grad.numpy(), wanted)
+
+
+# --- walking over a graph by hand, as PyTorch's tutorials do ----------------------------------------------------------
+
+
+class Twice(tg.autograd.Function):
+    """A Function with two results."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x + 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return 2 * g + h
+
+
+def test_a_graph_can_be_walked_by_next_functions() -> None:
+    x, y = leaf(1.0, 2.0), tg.ones(2, dtype=tg.float64)
+    step = (x * y).log_softmax(0).grad_fn
+    assert step.name() == "LogSoftmaxBackward0" and repr(step).startswith("<LogSoftmaxBackward0 object at 0x")
+    ((product, number),) = step.next_functions
+    assert product.name() == "MulBackward0" and number == 0 and not hasattr(product, "variable")
+    (leaf_of_x, _), (nothing, _) = product.next_functions
+    assert leaf_of_x.name() == "torch::autograd::AccumulateGrad" and leaf_of_x.variable is x and nothing is None
+    assert leaf_of_x.next_functions == () and repr(leaf_of_x).startswith("<AccumulateGrad object")
+
+
+def test_calls_of_functions_are_named_after_them() -> None:
+    first, _ = Twice.apply(leaf(1.0))
+    assert first.grad_fn.name() == "TwiceBackward" and "grad_fn=<TwiceBackward>" in repr(first)

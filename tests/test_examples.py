@@ -144,7 +144,7 @@ def test_the_graph_of_an_expression() -> None:
     x = tg.tensor([1.0, 2.0], requires_grad=True)
     y = (x * x).sum()  # x is used twice: a line for each, and one box
     nodes = module.walk(y)
-    assert [node.name for node in nodes] == ["leaf", "mul", "sum"]
+    assert [node.kind for node in nodes] == ["leaf", "mul", "sum"]
     assert list(module.heights(nodes).values()) == [0, 1, 2]
     found = module.gradients(y, nodes)
     assert found[nodes[0]].tolist() == [2.0, 4.0] and found[nodes[1]].tolist() == [1.0, 1.0]

@@ -85,8 +85,39 @@ class Node:
         self.age = next(clock)
 
     @property
-    def name(self) -> str:
+    def kind(self) -> str:
+        """The operation, as `mul`, or `leaf`."""
         return self.operation.name if self.operation is not None else "leaf"
+
+    # What PyTorch offers of a grad_fn, for walking over a graph by hand.
+
+    def name(self) -> str:
+        """PyTorch's way to name the step back: MulBackward0 for mul."""
+        return "torch::autograd::AccumulateGrad" if self.operation is None else backward_name(self.kind)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """For each input its Node, or None where no gradient is wanted (all of them once backward released the graph).
+
+        The number is 0: which of several results of one Node is meant is a Node of its own here.
+        """
+        return tuple([(edge, 0) for edge in self.edges])
+
+    @property
+    def variable(self) -> Any:
+        """The tensor of a leaf, or None where it is gone."""
+        if self.operation is not None or self.owner is None:
+            raise AttributeError(f"variable: {self.name()} is no leaf, and only a leaf belongs to one tensor")
+        return self.owner()
+
+    def __repr__(self) -> str:
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
+
+
+def backward_name(operation: str) -> str:
+    """AddBackward0 for add; the call of a Function, as ExpBackward, has its name already."""
+    words = [word[:1].upper() + word[1:] for word in operation.split("_")]
+    return "".join(words) + ("" if operation.endswith("Backward") else "Backward0")
 
 
 class Tensor:

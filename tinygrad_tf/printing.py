@@ -68,15 +68,10 @@ def tensor_repr(t: Any) -> str:
         notes.append(f"dtype=torch.{array.dtype.name}")
     node = t.grad_fn
     if node is not None:
-        notes.append(f"grad_fn=<{gradient_name(node.name)}>")
+        notes.append(f"grad_fn=<{node.name()}>")
     elif t.requires_grad:
         notes.append("requires_grad=True")
     return _with_notes(prefix + text, notes, len(prefix))
-
-
-def gradient_name(operation: str) -> str:
-    """AddBackward0 for add: PyTorch's way to name the step back."""
-    return "".join(word.capitalize() for word in operation.split("_")) + "Backward0"
 
 
 def _with_notes(text: str, notes: list[str], indent: int) -> str:

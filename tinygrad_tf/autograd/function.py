@@ -90,7 +90,7 @@ class Context:
                 continue
             if storage.changed > self._since:
                 raise RuntimeError(
-                    f"saved tensor {position} of {node.name}, of shape {array.shape}, was changed in place after "
+                    f"saved tensor {position} of {node.kind}, of shape {array.shape}, was changed in place after "
                     "it was saved; use the out-of-place operation, or change a copy (.clone())"
                 )
             if isinstance(source, int):
@@ -102,7 +102,7 @@ class Context:
 def _result_node(node: Node, slot: int) -> Node:
     """The small Node of one result among several."""
     shape, dtype = node.operation.outputs[slot]
-    return engine.Node(_Slot(slot, node.name), (node,), {}, np.broadcast_to(np.zeros((), dtype), shape))
+    return engine.Node(_Slot(slot, node.kind), (node,), {}, np.broadcast_to(np.zeros((), dtype), shape))
 
 
 class _Slot(engine.Operation):

@@ -186,7 +186,7 @@ class _Region:
             )
 
     def described(self, node: Node) -> str:
-        return f"{node.name} of shape {node.shape} and {node.dtype}" if self.whole_names else node.name
+        return f"{node.kind} of shape {node.shape} and {node.dtype}" if self.whole_names else node.kind
 
     def told(self, names: list[str]) -> str:
         """The first difference, in words, or everything."""
