@@ -86,6 +86,8 @@ def test_the_two_pairings_are_each_other_with_channels_reordered() -> None:
 
 
 def test_rope_says_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="base must be a number above 0, got 'large'"):
+        nn.RotaryPositions(4, base="large")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="head_size must be even, got 5"):
         nn.RotaryPositions(5)
     with pytest.raises(ValueError, match="halves, interleaved; got 'neox'"):
@@ -159,3 +161,19 @@ def test_unknown_positions_list_the_known_ones() -> None:
 
     with pytest.raises(ValueError, match="sinusoidal, learned, relative, rope, alibi, none; got 'rotary'"):
         added_positions("rotary", 8, 4)
+
+
+def test_positions_say_what_they_cannot_take() -> None:
+    for call, error, words in (
+        (lambda: nn.RelativePositions(2, buckets="a"), ValueError, "buckets must be a whole number"),
+        (lambda: nn.RelativePositions(2, max_distance=9.5), ValueError, "max_distance must be a whole number"),
+        (lambda: nn.rotation(1, "a"), ValueError, "rotation: d_model must be a whole number"),
+        (lambda: nn.SinusoidalPositions(4, 2)(np.zeros((1, 3, 2))), TypeError, "x must be a tensor, got ndarray"),
+        (
+            lambda: nn.LearnedPositions(4, 2)(tg.zeros(1, 2, 2), positions=[0, 1]),
+            TypeError,
+            "positions must be a tensor",
+        ),
+    ):
+        with pytest.raises(error, match=words):
+            call()  # type: ignore[no-untyped-call]

@@ -407,8 +407,12 @@ def test_recurrent_misuse_is_told() -> None:
         nn.GRU(3, 4, batch_first=True)(tg.zeros(2, 5, 4))
     with pytest.raises(RuntimeError, match=r"\(1, 2, 4\), got \(1, 5, 4\)"):
         nn.GRU(3, 4)(tg.zeros(5, 2, 3), tg.zeros(1, 5, 4))
-    with pytest.raises(RuntimeError, match=r"\(h, c\), got 1 tensors"):
+    with pytest.raises(RuntimeError, match=r"LSTM: the state must be \(h, c\), got Tensor"):
         nn.LSTM(3, 4)(tg.zeros(5, 2, 3), tg.zeros(1, 2, 4))
+    with pytest.raises(RuntimeError, match="GRUCell: the state must be a tensor, got int"):
+        nn.GRUCell(3, 4)(tg.zeros(2, 3), 5)
+    with pytest.raises(RuntimeError, match=r"LSTMCell: the state must be of shape \(2, 4\), got \(2, 4\), \(2, 5\)"):
+        nn.LSTMCell(3, 4)(tg.zeros(2, 3), (tg.zeros(2, 4), tg.zeros(2, 5)))
     with pytest.raises(ValueError, match="tanh, relu; got 'gelu'"):
         nn.RNN(3, 4, nonlinearity="gelu")
     for layer, size in (("LSTM", 0), ("RNN", 2.5), ("GRUCell", -1), ("LSTMCell", "4")):

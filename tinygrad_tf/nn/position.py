@@ -24,6 +24,7 @@ from tinygrad_tf.nn import init
 from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.ops.rotary import rotate
 from tinygrad_tf.tensor import Tensor
 
@@ -66,7 +67,7 @@ def rotation(k: int, d_model: int) -> np.ndarray:
     >>> bool(np.allclose(rotation(5, 6) @ table[3], table[8]))
     True
     """
-    if d_model % 2:
+    if check_size("rotation: d_model", d_model) % 2:
         raise ValueError(f"rotation: d_model must be even, got {d_model}: its last sine has no cosine to turn with")
     angles = k * _rates(d_model)
     matrix = np.zeros((d_model, d_model))
@@ -88,6 +89,8 @@ class _AddedPositions(Module):
 
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """start: the position of the first token, as behind a cache; positions (B, T) or (T,): one for each token."""
+        if not isinstance(x, Tensor):
+            raise wants_tensor(type(self).__name__, "x", x)
         shape = x.array.shape
         if len(shape) < 2 or shape[-1] != self.d_model:
             raise ValueError(f"{type(self).__name__}: x must be (B, T, {self.d_model}), got {shape}")
@@ -100,6 +103,8 @@ class _AddedPositions(Module):
         return x + self.table[start:stop]
 
     def _check_given(self, positions: Tensor, x: Tensor) -> None:
+        if not isinstance(positions, Tensor):
+            raise wants_tensor(type(self).__name__, "positions", positions)
         wanted, given = tuple(x.shape[:-1]), tuple(positions.shape)
         if positions.array.dtype.kind not in "iu" or given not in (wanted, (1, *wanted[1:]), wanted[-1:]):
             raise ValueError(
@@ -186,8 +191,8 @@ class RotaryPositions(AttentionPositions):
         super().__init__()
         if check_size("RotaryPositions: head_size", head_size, 0) < 2 or head_size % 2:
             raise ValueError(f"RotaryPositions: head_size must be even, got {head_size}: channels turn in pairs")
-        if not 0.0 < base < math.inf:
-            raise ValueError(f"RotaryPositions: base must be a number above 0, got {base}")
+        if not isinstance(base, (int, float)) or not 0.0 < base < math.inf:
+            raise ValueError(f"RotaryPositions: base must be a number above 0, got {base!r}")
         if pairing not in PAIRINGS:
             raise ValueError(f"RotaryPositions: pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
         self.head_size, self.base, self.pairing = head_size, base, pairing
@@ -260,6 +265,8 @@ class RelativePositions(AttentionPositions):
     def __init__(self, num_heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
         super().__init__()
         check_size("RelativePositions: num_heads", num_heads)
+        check_size("RelativePositions: buckets", buckets)
+        check_size("RelativePositions: max_distance", max_distance)
         sides = 2 if bidirectional else 1
         if buckets < 2 * sides or buckets % sides or max_distance <= buckets // sides // 2:
             raise ValueError(

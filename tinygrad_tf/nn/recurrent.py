@@ -46,6 +46,15 @@ class _Step:
     def step(self, x: Tensor, h: Tensor, state: State) -> State:
         raise NotImplementedError
 
+    def _as_state(self, hx: Any) -> State:
+        """What was given as a state, h or (h, c), as a tuple."""
+        given = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
+        if len(given) != self.states or not all(isinstance(s, Tensor) for s in given):
+            wanted = "a tensor" if self.states == 1 else "(h, c)"
+            got = ", ".join(type(s).__name__ for s in given)
+            raise RuntimeError(f"{type(self).__name__}: the state must be {wanted}, got {got or 'nothing'}")
+        return given
+
 
 class _RNNStep(_Step):
     nonlinearity: str
@@ -188,10 +197,7 @@ class _Recurrent(_Step, Module):
         shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
         if hx is None:
             return (zeros(*shape, dtype=x.dtype),) * self.states
-        given = (hx,) if isinstance(hx, Tensor) else tuple(hx)
-        if len(given) != self.states:
-            wanted = "a tensor" if self.states == 1 else "(h, c)"
-            raise RuntimeError(f"{self._get_name()}: the first state must be {wanted}, got {len(given)} tensors")
+        given = self._as_state(hx)
         given = given if batched else tuple(s.unsqueeze(1) for s in given)
         for s in given:
             if tuple(s.shape) != shape:
@@ -280,10 +286,10 @@ class _Cell(_Step, Module):
         shape = (*input.shape[:-1], self.hidden_size)
         if hx is None:
             hx = (zeros(*shape, dtype=input.dtype),) * self.states
-        state = (hx,) if isinstance(hx, Tensor) else tuple(hx)
-        if len(state) != self.states or any(tuple(s.shape) != shape for s in state):
+        state = self._as_state(hx)
+        if any(tuple(s.shape) != shape for s in state):
             shapes = ", ".join(str(tuple(s.shape)) for s in state)
-            raise RuntimeError(f"{self._get_name()}: the state must be {self.states} of shape {shape}, got {shapes}")
+            raise RuntimeError(f"{self._get_name()}: the state must be of shape {shape}, got {shapes}")
         x = F.linear(input, self.weight_ih, self.bias_ih)
         state = self.step(x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
         return state[0] if self.states == 1 else state
