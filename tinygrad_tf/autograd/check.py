@@ -10,6 +10,7 @@ import numpy as np
 
 from tinygrad_tf.autograd import numeric
 from tinygrad_tf.autograd.diagnosis import diagnose
+from tinygrad_tf.autograd.entry import Entry, is_doubtful
 from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
 from tinygrad_tf.autograd.report import RANDOM, RIGHT, WRONG, Directions, Pair, Report
 from tinygrad_tf.autograd.subjects import Projected, Subject
@@ -139,66 +140,33 @@ class _Check:
         """The pairs of this input with all outputs."""
         x = self.subject.inputs[j]
         analytic, got_shapes, arrived = self.gradients.of(j, entries)
-        n = analytic.shape[1]
-        columns: list[numeric.Derivative] = []
-        floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
         noise, start = self._survey(j)
+        floor = self._floor(j)
         rounding = 1e-4 * floor * self.gradients.reach() / typical(x.array)
         slack = floor * np.abs(analytic) + 1e-3 * floor * largest(analytic, self.base.slices) + rounding
         slack = np.where(np.isfinite(slack), slack, 0.0)
-        confirmed, precise = 0, PRECISE if n <= FEW else COARSE
-        for c, entry in enumerate(entries):
+        columns: list[numeric.Derivative] = []
+        confirmed, precise = 0, PRECISE if len(entries) <= FEW else COARSE
+        for c, number in enumerate(entries):
             self.probe.failure = None
-            line, scale, exact = self.probe.entry_line(j, int(entry))
-            short = [exact(h) for h in numeric.short_ladder(start * scale)]
-            found = self._climb(line, short, noise)
-            off = np.abs(found.value - analytic[:, c])
-            disagrees = bool(np.any(~(off <= 2 * found.error + slack[:, c])))
-            vague = np.any(
-                ~(found.error <= precise * np.maximum(np.abs(found.value), np.abs(found.value).max(initial=0.0)))
-            )
-            if found.suspicious or (vague and not _all_zero(found)) or (disagrees and confirmed < CONFIRMED):
+            entry = Entry(self.probe, j, int(number), noise, self.settings.eps)
+            found = entry.quick(start)
+            agrees = np.abs(found.value - analytic[:, c]) <= 2 * found.error + slack[:, c]
+            disagrees = not agrees.all()
+            if is_doubtful(found, precise) or (disagrees and confirmed < CONFIRMED):
                 confirmed += disagrees
-                found = self._with_more_steps(j, int(entry), line, exact, noise, found, analytic[:, c])
+                found = entry.careful(found, analytic[:, c])
                 if disagrees:
-                    self._once_more(j, int(entry), line, exact, noise, found)
+                    entry.confirm(found)
             if self.probe.failure is not None and np.isnan(found.value).all():
                 raise self.probe.failure  # the function works at the point itself alone
             columns.append(found)
         return self._pairs(j, entries, analytic, slack, columns, got_shapes, arrived)
 
-    def _with_more_steps(
-        self,
-        j: int,
-        entry: int,
-        line: Any,
-        exact: Any,
-        noise: np.ndarray,
-        short: numeric.Derivative,
-        analytic: np.ndarray,
-    ) -> numeric.Derivative:
-        """The full ladder, and the wide one where noise is still too large; the best of each output."""
-        value, unit = float(self.probe.position(j, entry)), self.probe.unit(j)
-        found = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit)], noise)
-        _keep_better(found, short)
-        scale = np.maximum(np.abs(found.value), np.abs(analytic))
-        if np.any((found.error > 1e-3 * scale) & (found.error > 0) & (found.broken == 0) & (scale > 0)):
-            wide = self._climb(line, [exact(h) for h in numeric.full_ladder(value, unit, wide=True)], noise)
-            _keep_better(found, wide)
-        return found
-
-    def _once_more(
-        self, j: int, entry: int, line: Any, exact: Any, noise: np.ndarray, found: numeric.Derivative
-    ) -> None:
-        """Before an accusation: two ladders of other steps. By what they differ the uncertainty may have to grow."""
-        value, unit = float(self.probe.position(j, entry)), self.probe.unit(j)
-        for shrink in (0.83, 0.59):
-            again = self._climb(line, [exact(h * shrink) for h in numeric.full_ladder(value, unit)], noise)
-            with np.errstate(all="ignore"):
-                spread = np.abs(again.value - found.value)
-            found.error = np.where(
-                (found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error
-            )
+    def _floor(self, j: int) -> float:
+        """The part of a gradient that may be off without being wrong: float64 is held to more than float32."""
+        double = self.subject.inputs[j].array.dtype.itemsize == 8 and self.base.relative < 1e-12
+        return 1e-9 if double else 1e-4
 
     def _climb(self, line: Any, steps: list[float], noise: np.ndarray) -> numeric.Derivative:
         return numeric.climb(line, steps, self.base.flat, noise, self.settings.eps, self.base.relative)
@@ -247,7 +215,7 @@ class _Check:
         """The noise of the outputs, and a good first step as a part of an entry's size, from one random direction."""
         array = self.subject.inputs[j].array
         if not array.size:
-            return np.zeros(self.base.flat.size), 0.0193
+            return np.zeros(self.base.flat.size), numeric.LARGEST_STEP
         sizes = np.where(array == 0, typical(array), np.abs(array.astype(np.float64)))
         line = self.probe.direction_line(j, sizes * self.random.choice([-1.0, -0.7, 0.6, 1.0], array.shape))
         unit = self.probe.unit(j)
@@ -262,7 +230,9 @@ class _Check:
             with np.errstate(all="ignore"):
                 shares = (noise[part] / size)[np.isfinite(size) & (size > 0)]
             noise[part] = np.maximum(noise[part], 0.5 * float(np.median(shares)) * size if shares.size else 0.0)
-        return noise, min(max(4 * float(np.median(chosen)), 1e-9), 0.0193) if chosen.size else 0.0193
+        if not chosen.size:
+            return noise, numeric.LARGEST_STEP
+        return noise, min(max(4 * float(np.median(chosen)), 1e-9), numeric.LARGEST_STEP)
 
     # --- random directions ----------------------------------------------------------------------------------------
 
@@ -270,7 +240,7 @@ class _Check:
         """The derivatives along random directions, against the analytic ones; None if any of them does not agree."""
         x = self.subject.inputs[j]
         noise, _ = self._survey(j)
-        floor = 1e-9 if x.array.dtype.itemsize == 8 and self.base.relative < 1e-12 else 1e-4
+        floor = self._floor(j)
         weights = [[self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs] for _ in range(3)]
         pulled = [self.subject.pull(w)[j] for w in weights]
         if any(g is not None and g.shape != x.array.shape for g in pulled):
@@ -294,19 +264,6 @@ class _Check:
                     return None
                 worst, sure = max(worst, off / (scale or 1.0)), max(sure, uncertainty / (scale or 1.0))
         return Directions(x.name, x.array.shape, DIRECTIONS, worst, sure)
-
-
-def _all_zero(found: numeric.Derivative) -> bool:
-    """Nothing moves, exactly: there is no more to learn from other steps of this size."""
-    return bool(np.all((found.value == 0) & (found.error == 0)))
-
-
-def _keep_better(found: numeric.Derivative, other: numeric.Derivative) -> None:
-    """Take what is more certain in `other`, unless the two contradict each other: large steps alone may be deceived."""
-    with np.errstate(all="ignore"):
-        agree = np.abs(other.value - found.value) <= other.error + found.error
-    better = agree & (other.error < found.error) & (found.broken == 0) & (other.broken == 0)
-    found.value, found.error = np.where(better, other.value, found.value), np.where(better, other.error, found.error)
 
 
 __all__ = ["RIGHT", "Settings", "examine"]

@@ -7,8 +7,7 @@ with the smallest error estimate is taken, and the error estimate counts
   - how far it is from its two neighbours in the scheme,
   - the noise of f, divided by the step,
   - how far smaller steps contradict it by more than noise explains: a function that wiggles faster than the large
-  steps can
-    see looks smooth to them, and only the small steps know better.
+    steps can see looks smooth to them, and only the small steps know better.
 The noise is measured by the differences of f over tiny steps (Moré and Wild, "Estimating computational noise", 2011).
 
 Everything here works on the vector of all outputs at once: f returns float64 arrays of m elements.
@@ -25,6 +24,7 @@ Line = Callable[[float], np.ndarray]  # t -> f(x + t v), NaN where f has no valu
 ORDERS = 5  # how many powers of h^2 are removed at most
 MARGIN = 3.0  # how many times its noise bound a difference may be off before it counts as a contradiction
 KINK, JUMP = 1, 2
+LARGEST_STEP = 0.0193  # as a part of x; no round number, so that x + h has no special digits
 
 
 @dataclass
@@ -183,9 +183,9 @@ def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -
 def full_ladder(x: float, unit: float, wide: bool = False) -> list[float]:
     """Steps from a fiftieth of max(1, |x|) (wide: 10^8 times that) down to what the spacing of floats at x allows.
 
-    unit: the machine epsilon of x's dtype. The first step is no round number, so that x + h has no special digits.
+    unit: the machine epsilon of x's dtype.
     """
-    largest = 0.0193 * max(1.0, abs(x))
+    largest = LARGEST_STEP * max(1.0, abs(x))
     smallest = min(1e-11, 1e-5 * abs(x)) if x else 1e-11
     smallest = max(smallest, 8 * unit * abs(x), 1e-14)
     if unit > 1e-10:
