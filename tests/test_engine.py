@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import Tensor, engine
+from tinygrad_tf import Tensor, engine, regions
 from tinygrad_tf.nn import functional as F
 
 
@@ -56,6 +56,69 @@ def test_no_two_gradients_share_memory() -> None:
     a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
     (a + b).backward(g, create_graph=True)
     assert not np.shares_memory(a.grad.array, b.grad.array)
+
+
+UPWARD = {  # operations whose gradient is an array of their own, in which the rule below may work
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "rms_norm": lambda x: F.rms_norm(x, (4,)),
+    "softmax": lambda x: x.softmax(1),
+    "log_softmax": lambda x: x.log_softmax(1),
+}
+
+
+@pytest.mark.parametrize("name", UPWARD)
+def test_a_gradient_that_somebody_else_holds_is_not_overwritten(name: str) -> None:
+    """Rules may work in place on a gradient that is theirs alone; those of users, hooks and other paths stay."""
+    rng = np.random.default_rng(0)
+    u, v, given = (tg.tensor(rng.normal(size=(3, 4)), requires_grad=n < 2) for n in range(3))
+    operation, before = UPWARD[name], given.numpy().copy()
+
+    def gradients(middle: object) -> list[np.ndarray]:
+        return [g.numpy() for g in tg.autograd.grad(F.layer_norm(middle(u, v), (4,)), [u, v], given)]
+
+    paths = (
+        lambda u, v: operation(u) + v,  # both sides of a sum are sent the same array
+        lambda u, v: operation(u).reshape(2, 6).reshape(3, 4) + v.reshape(12).reshape(3, 4),
+        lambda u, v: operation(u).t().t() * 1 + v,
+        lambda u, v: operation(u)[:, :4] + operation(u + v),
+    )
+    for middle in paths:
+        twin = [x.detach().requires_grad_() for x in (u, v)]
+        with tg.enable_grad():
+            exact = tg.autograd.grad(F.layer_norm(middle(*twin), (4,)), twin, given, create_graph=True)
+        for found, wanted in zip(gradients(middle), exact, strict=True):
+            np.testing.assert_allclose(found, wanted.detach().numpy(), rtol=1e-12, atol=1e-15)
+    seen: list[Tensor] = []
+    y = operation(u)
+    y.retain_grad()
+    y.register_hook(lambda g: seen.append(g))
+    F.layer_norm(y, (4,)).backward(given)
+    twin = y.detach().requires_grad_()
+    F.layer_norm(twin, (4,)).backward(given)
+    assert np.array_equal(seen[0].numpy(), twin.grad.numpy())
+    assert np.array_equal(y.grad.numpy(), twin.grad.numpy())
+    operation(u).backward(given)
+    assert np.array_equal(given.numpy(), before)
+
+
+def test_a_gradient_sent_through_a_transposition_is_contiguous() -> None:
+    w = tg.ones(3, 4, requires_grad=True)
+    F.layer_norm(w.t(), (3,)).sum().backward()
+    assert w.grad.is_contiguous()
+
+
+@pytest.mark.parametrize("size", [8, 1 << 15, 1 << 17])
+def test_sums_of_gradients_use_the_memory_of_either_side(size: int) -> None:
+    """The same sum whether the first, the second, both or neither of two gradients are nobody else's."""
+    held, part = np.arange(float(size)), np.ones(size)
+    for own in (False, True):
+        for fresh in (False, True):
+            a, b = held.copy(), part.copy()
+            total = regions.add(a, own, b, fresh)
+            assert np.array_equal(total, held + part)
+            assert np.shares_memory(total, a) == own and np.shares_memory(total, b) == (fresh and not own)
+            assert own or np.array_equal(a, held)
+            assert (fresh and not own) or np.array_equal(b, part)
 
 
 def test_the_graph_is_released_and_a_second_backward_says_so() -> None:

@@ -161,6 +161,30 @@ def test_several_blocks(case):
     check(case, case.make(x, g, np.random.default_rng(2)), np.float32)
 
 
+IN_PLACE = [case for case in CASES if case.name in ("softmax_backward", "log_softmax_backward")]
+IN_PLACE += [case for case in CASES if case.name in ("layer_norm_backward", "rms_norm_backward")]
+
+
+@named(IN_PLACE)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(5, 7), (611, 301), (0, 3)])
+def test_in_place(case, dtype, shape):
+    """`own`: the same bits, in the memory of g; a g that does not lie as the result would is left alone."""
+    x, g = normal(shape, dtype), normal(shape, dtype, 1)
+    arguments = case.make(x, g, np.random.default_rng(2))
+
+    def all_of(results):
+        return results if isinstance(results, tuple) else (results,)
+
+    apart = all_of(case.kernel(*arguments))
+    g, turned = arguments[0].copy(), arguments[0].copy("F")
+    inside, beside = (all_of(case.kernel(upper, *arguments[1:], own=True)) for upper in (g, turned))
+    for a, b, c in zip(apart, inside, beside, strict=True):
+        assert np.array_equal(a, b) and np.array_equal(a, c)
+    assert inside[0] is g
+    assert np.array_equal(turned, arguments[0])
+
+
 LAYOUTS = {
     "transposed": lambda x: np.asfortranarray(x),
     "stepped": lambda x: np.repeat(np.repeat(x, 2, 0), 3, 1)[::2, ::3],

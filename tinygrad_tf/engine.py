@@ -36,7 +36,7 @@ from tinygrad_tf.graph import (
     retain_grad,
     use_reference,
 )
-from tinygrad_tf.regions import Region, assemble
+from tinygrad_tf.regions import Region, add, assemble
 
 __all__ = [
     "Fused",
@@ -67,7 +67,6 @@ __all__ = [
 ]
 
 writing_gradients = threading.Lock()
-LARGE = 1 << 15  # elements from which sums are left to a kernel
 
 # --- The operations that the walk itself needs ------------------------------------------------------------------------
 
@@ -103,7 +102,7 @@ class Fused(Operation):
 
     forward(*arrays, **options) -> (value, kept), where `kept` is whatever the backward kernel wants to see again.
     backward(g, wanted, kept, ...) -> one gradient an input, None where `wanted` is False; it names the inputs and
-    options that it reads, and may name `result`.
+    options that it reads, and may name `result`, and `own`: whether nobody else holds g, so that it may be overwritten.
     """
 
     gives_new_arrays = True
@@ -133,9 +132,10 @@ class Fused(Operation):
         node.saved = saved
         return result
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         if not create_graph:
             values = self.load(node, False, self.needs)
+            values["own"] = own
             wanted = [edge is not None for edge in node.edges]
             return self.backward(g, wanted, *[values[n] for n in self.needs])
         values = self.load(node, True, self.inputs)
@@ -184,7 +184,7 @@ def walk(
         elif type(part) is not np.ndarray and not create_graph:
             part = np.asarray(part)
         if part.shape != edge.shape:
-            part = sum_to(part, shape=edge.shape)
+            part, fresh = sum_to(part, shape=edge.shape), True
         if part.dtype is not edge.dtype and part.dtype != edge.dtype:
             part, fresh = cast(part, dtype=edge.dtype), True
         if type(held) is list:
@@ -197,14 +197,10 @@ def walk(
             heapq.heappush(queue, (-edge.age, edge))
             if fresh:
                 owned.add(edge)
-        elif edge in owned and not create_graph:
-            if held.size < LARGE:
-                np.add(held, part, out=held)
-            else:
-                kernels.elementwise.add_to(held, part)
+        elif create_graph:
+            pending[edge] = held + part
         else:
-            total = held + part
-            pending[edge] = total if create_graph else np.asarray(total)
+            pending[edge] = add(held, edge in owned, part, fresh)
             owned.add(edge)
 
     with recording(create_graph), np.errstate(all="ignore"):  # infinite gradients are values, not warnings
@@ -226,14 +222,17 @@ def walk(
                 if create_graph:
                     found[node] = g
                 else:
-                    found[node] = make(g if node in owned and node.operation is None else g.copy())
+                    as_it_is = node in owned and node.operation is None and g.flags.c_contiguous
+                    found[node] = make(g if as_it_is else g.copy())
+            own = node in owned and not create_graph
             owned.discard(node)
             if node.operation is None:
                 continue
             operation = node.operation
-            for edge, part in zip(node.edges, operation.pull(node, g, create_graph), strict=True):
+            fresh = operation.gives_new_arrays or (own and operation.view)  # a view of what is ours alone is ours too
+            for edge, part in zip(node.edges, operation.pull(node, g, create_graph, own), strict=True):
                 if edge is not None and part is not None and edge.age >= oldest:
-                    send(edge, part, operation.gives_new_arrays)
+                    send(edge, part, fresh)
             if not keep and node.saved:
                 node.saved, node.edges = None, (None,) * len(node.edges)
     return found

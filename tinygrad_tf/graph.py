@@ -261,8 +261,8 @@ class Operation:
                 edges.append(None)
         return arrays, edges, wanted, boxed
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
-        """The gradient of every input, from the gradient of the output."""
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        """The gradient of every input, from the gradient g of the output. own: nobody else holds the array g."""
         raise NotImplementedError
 
     def load(self, node: Node, create_graph: bool, names: Iterable[str] | None = None) -> dict[str, Any]:
@@ -340,7 +340,7 @@ class Primitive(Operation):
         self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names, "shapes" in names
         return self.plans[wanted]
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         values = self.load(node, create_graph)
         parts: list[Any] = []
         for position, edge in enumerate(node.edges):

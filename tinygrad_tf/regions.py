@@ -1,4 +1,9 @@
-"""Gradients that are zero outside a part of the tensor: what slices send back, put together once all have come."""
+"""How the gradients that come to one tensor are added up.
+
+add        two whole ones, in the memory of one of them if it may be overwritten
+Region     one that is zero outside a part of the tensor: what slices send back
+assemble   regions, put together once all have come
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from tinygrad_tf import kernels
+
+LARGE = 1 << 15  # elements from which sums are left to a kernel
+
+
+def add(held: np.ndarray, own: bool, part: np.ndarray, fresh: bool) -> np.ndarray:
+    """held + part, in the memory of held if that is our own, or in that of part if it is fresh."""
+    if not own:
+        held, part, own = part, held, fresh
+    if held.size < LARGE:
+        return np.add(held, part, out=held) if own else np.asarray(held + part)
+    if own:
+        kernels.elementwise.add_to(held, part)
+        return held
+    return kernels.elementwise.add(held, part) if kernels.elementwise.worth(held, part) else held + part
 
 
 class Region:

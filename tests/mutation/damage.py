@@ -183,7 +183,7 @@ class Mutant:
                 setattr(self.operation, attribute, before)
 
     def pull(self, original: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-        def pull(node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+        def pull(node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
             parts = list(original(node, g, create_graph))
             if create_graph != (self.where == "tensors"):
                 return parts

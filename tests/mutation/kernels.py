@@ -40,23 +40,23 @@ def rows(file: str, kernel: str, sound: str, damaged: str) -> KernelMutant:
     return KernelMutant(file, sound, damaged, ROWS, f"{kernel} and (several_blocks or finite_differences)")
 
 
-SOFTMAX = "for row in range(block * step, min(block * step + step, y.shape[0])):\n        upper, weights, target"
+SOFTMAX = "for row in range(block * step, min(block * step + step, y.shape[0])):\n        weights, target"
 GELU = """start, stop = block * step, block * step + step
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
     zero"""
-LAYER_NORM = "minus(minus(upper[col] * weight[col], average), z * slope)"
+LAYER_NORM = "minus(minus(upper * weight[col], average), z * slope)"
 HIT = "hit = upper * number(1 - smoothing) * weight[label]"
 LINEAR = "tests/test_matmul.py", "linear_backward"
 ATTENTION = "tests/test_attention_kernel.py", "test_every_length or test_other_numbers_of_keys"
 TILES = "tests/test_attention_tiles.py", "float32_is_as_exact"
 MUTANTS = [
-    rows("softmax", "softmax_backward", "(upper[col] - common)", "upper[col]"),
-    rows("softmax", "softmax_backward", "common += upper[col] * weights[col]", "common = upper[col] * weights[col]"),
+    rows("softmax", "softmax_backward", "(target[col] - common)", "target[col]"),
+    rows("softmax", "softmax_backward", "common += target[col] * weights[col]", "common = target[col] * weights[col]"),
     rows("softmax", "softmax_backward", SOFTMAX, SOFTMAX.replace("range(block * step", "range(block * step + 1")),
     rows("softmax", "log_softmax_backward", "exp_negative(logs[col]) * total", "exp_negative(logs[col])"),
-    rows("layer_norm", "layer_norm_backward", LAYER_NORM, "minus(upper[col] * weight[col], z * slope)"),
-    rows("layer_norm", "layer_norm_backward", "dbias[col] += upper[col]", "dbias[col] = upper[col]"),
-    rows("layer_norm", "layer_norm_backward", "sums[0] if len(sums) == 1 else sums.sum(0)", "sums[0]"),
+    rows("layer_norm", "layer_norm_backward", LAYER_NORM, "minus(upper * weight[col], z * slope)"),
+    rows("layer_norm", "layer_norm_backward", "dbias[col] += upper", "dbias[col] = upper"),
+    rows("layer_norm", "layer_norm_backward", "sums[:, 0] if count == 1 else sums.sum(1)", "sums[:, 0]"),
     rows("layer_norm", "rms_norm_backward", "weight[col] - z * slope)", "weight[col] + z * slope)"),
     rows("gelu", "gelu", "(density * decay)", "(density * decay * x.dtype.type(1.01))"),
     rows("gelu", "gelu", "number(3 * SCALE * CUBIC)", "number(2 * SCALE * CUBIC)"),

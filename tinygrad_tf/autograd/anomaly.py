@@ -34,10 +34,11 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.operation, name)
 
-    def pull(self, node: Any, g: Any, create_graph: bool) -> Sequence[Any]:
-        parts = self.operation.pull(node, g, create_graph)
-        if _has_nan(g):
-            return parts  # it came from above: the operation there was reported, or anomaly mode was off then
+    def pull(self, node: Any, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        from_above = _has_nan(g)  # the operation there was reported, or anomaly mode was off then
+        parts = self.operation.pull(node, g, create_graph, own)
+        if from_above:
+            return parts
         for i, part in enumerate(parts):
             if node.edges[i] is not None and _has_nan(part):
                 raise RuntimeError(

@@ -111,7 +111,7 @@ class _Slot(engine.Operation):
     def __init__(self, slot: int, name: str):
         self.slot, self.name = slot, name
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         call = node.edges[0]
         assert call is not None
         slots = np.full(call.shape, MISSING, object)
@@ -126,7 +126,7 @@ class _Call(engine.Operation):
         self.function, self.name = function, f"{function.__name__}Backward"
         self.outputs = context._outputs
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         context = self.load(node, create_graph)["context"]
         given = [g] if len(self.outputs) == 1 else list(g)
         gradients = [self._tensor(i, g, create_graph, context) for i, g in enumerate(given)]
@@ -327,7 +327,7 @@ class _NotTwice(engine.Operation):
     def __init__(self, backward: Callable[..., Any]):
         self.name = backward.__qualname__
 
-    def pull(self, node: Node, g: Any, create_graph: bool) -> Sequence[Any]:
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         raise RuntimeError(
             f"{self.name} is marked once_differentiable and cannot be differentiated again; "
             "write it in tensor operations and drop the mark"

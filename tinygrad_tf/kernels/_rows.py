@@ -37,6 +37,20 @@ def blocks(rows: int, cols: int, grain: int = GRAIN) -> tuple[int, int]:
     return -(-rows // step), step
 
 
+def room_beside(g: np.ndarray, own: bool) -> np.ndarray:
+    """Where a kernel puts the gradient that it makes of g: into g itself if that is `own`, nobody else's. To write to
+    memory that is not in cache costs two to three times as much as to change what was read."""
+    return g if own and g.flags.carray else np.empty(g.shape, g.dtype)
+
+
+@kernel
+def copy_unless_same(source: Any, target: Any, same: bool) -> None:
+    """Bring a stretch to where the kernel changes it: loops over two arrays that may overlap are not vectorised."""
+    if not same:
+        for i in range(source.size):
+            target[i] = source[i]
+
+
 def elsewhere(function: Callable[..., Any], reference: Callable[..., Any], dtype: np.dtype, *arguments: Any) -> Any:
     """What `function` gives for arrays of a dtype that has no kernel: float16 and bfloat16 go through float32 and back,
     the other byte order becomes this machine's, long doubles go to `reference`."""

@@ -31,7 +31,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import minus
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, require_shape, rows_of
+from tinygrad_tf.kernels._rows import NATIVE, blocks, copy_unless_same, elsewhere, require_shape, room_beside, rows_of
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 Array = np.ndarray
@@ -104,8 +104,10 @@ def layer_norm_backward(
     need_x: bool = True,
     need_weight: bool = True,
     need_bias: bool = True,
+    own: bool = False,
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """(dx, dweight, dbias), None for those that are not needed; mean and rstd as `layer_norm` returned them."""
+    """(dx, dweight, dbias), None for those that are not needed; mean and rstd as `layer_norm` returned them; `own`: g
+    may be overwritten by dx."""
     needs = need_x, need_weight, need_bias
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         dtype = np.result_type(g, x)
@@ -113,16 +115,14 @@ def layer_norm_backward(
     require_shape("g", g, x.shape)
     rows = rows_of(x)
     count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
-    dx, sums = np.empty(x.shape, x.dtype), np.zeros((2, count, rows.shape[1]), x.dtype)
+    dx, sums = room_beside(g, own), np.zeros((2, count, rows.shape[1]), x.dtype)
     if x.size:
         scale, _ = scale_and_shift(rows, weight, None)
         mean, rstd = np.ascontiguousarray(mean, np.float64), np.ascontiguousarray(rstd, x.dtype)
-        layer_norm_backward_rows(count, step, rows_of(g), rows, scale, mean, rstd, dx.reshape(rows.shape), sums)
-    return (
-        dx if need_x else None,
-        total_of(sums[0]) if need_weight else None,
-        total_of(sums[1]) if need_bias else None,
-    )
+        upper, target = rows_of(g), dx.reshape(rows.shape)
+        layer_norm_backward_rows(count, step, upper, rows, scale, mean, rstd, target, sums, dx is g)
+    dweight, dbias = sums[:, 0] if count == 1 else sums.sum(1)  # the blocks in their order
+    return dx if need_x else None, dweight if need_weight else None, dbias if need_bias else None
 
 
 def layer_norm_backward_reference(
@@ -146,33 +146,30 @@ def layer_norm_backward_reference(
 
 @parallel
 def layer_norm_backward_rows(
-    block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any
+    block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any, in_place: bool
 ) -> None:
     widest_vectors()
     number = x.dtype.type
     cols = number(x.shape[1])
     dweight, dbias = sums[0, block], sums[1, block]
     for row in range(block * step, min(block * step + step, x.shape[0])):
-        upper, source, target, scale = g[row], x[row], dx[row], rstd[row]
+        source, target, scale = x[row], dx[row], rstd[row]
+        copy_unless_same(g[row], target, in_place)
         high = number(mean[row])
         low = number(mean[row] - np.float64(high))
         total, product = number(0), number(0)
         for col in range(source.size):
             z = minus(minus(source[col], high), low) * scale
-            dz = upper[col] * weight[col]
+            dz = target[col] * weight[col]
             total += dz
             product += dz * z
         average, slope = total / cols, product / cols
         for col in range(source.size):
             z = minus(minus(source[col], high), low) * scale
-            target[col] = scale * minus(minus(upper[col] * weight[col], average), z * slope)
-            dweight[col] += upper[col] * z
-            dbias[col] += upper[col]
-
-
-def total_of(sums: Array) -> Array:
-    """The sums of all blocks, added in their order."""
-    return sums[0] if len(sums) == 1 else sums.sum(0)
+            upper = target[col]
+            target[col] = scale * minus(minus(upper * weight[col], average), z * slope)
+            dweight[col] += upper * z
+            dbias[col] += upper
 
 
 def scale_and_shift(rows: Array, weight: Array | None, bias: Array | None) -> tuple[Array, Array]:
@@ -226,21 +223,28 @@ def rms_norm_rows(block: int, step: int, x: Any, weight: Any, eps: float, y: Any
 
 
 def rms_norm_backward(
-    g: Array, x: Array, weight: Array | None, rrms: Array, need_x: bool = True, need_weight: bool = True
+    g: Array,
+    x: Array,
+    weight: Array | None,
+    rrms: Array,
+    need_x: bool = True,
+    need_weight: bool = True,
+    own: bool = False,
 ) -> tuple[Array | None, Array | None]:
-    """(dx, dweight), None for those that are not needed; rrms as `rms_norm` returned it."""
+    """(dx, dweight), None for those that are not needed; rrms as `rms_norm` returned it; `own`: g may be overwritten
+    by dx."""
     if x.dtype not in NATIVE or g.dtype != x.dtype:
         dtype = np.result_type(g, x)
         return elsewhere(rms_norm_backward, rms_norm_backward_reference, dtype, g, x, weight, rrms, need_x, need_weight)
     require_shape("g", g, x.shape)
     rows = rows_of(x)
     count, step = blocks(len(rows), rows.shape[1], BACKWARD_GRAIN)
-    dx, sums = np.empty(x.shape, x.dtype), np.zeros((count, rows.shape[1]), x.dtype)
+    dx, sums = room_beside(g, own), np.zeros((count, rows.shape[1]), x.dtype)
     if x.size:
         scale, _ = scale_and_shift(rows, weight, None)
         rrms = np.ascontiguousarray(rrms, x.dtype)
-        rms_norm_backward_rows(count, step, rows_of(g), rows, scale, rrms, dx.reshape(rows.shape), sums)
-    return dx if need_x else None, total_of(sums) if need_weight else None
+        rms_norm_backward_rows(count, step, rows_of(g), rows, scale, rrms, dx.reshape(rows.shape), sums, dx is g)
+    return dx if need_x else None, (sums[0] if count == 1 else sums.sum(0)) if need_weight else None
 
 
 def rms_norm_backward_reference(
@@ -254,17 +258,21 @@ def rms_norm_backward_reference(
 
 
 @parallel
-def rms_norm_backward_rows(block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any) -> None:
+def rms_norm_backward_rows(
+    block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any, in_place: bool
+) -> None:
     widest_vectors()
     number = x.dtype.type
     dweight = sums[block]
     for row in range(block * step, min(block * step + step, x.shape[0])):
-        upper, source, target, scale = g[row], x[row], dx[row], rrms[row]
+        source, target, scale = x[row], dx[row], rrms[row]
+        copy_unless_same(g[row], target, in_place)
         product = number(0)
         for col in range(source.size):
-            product += upper[col] * weight[col] * (source[col] * scale)
+            product += target[col] * weight[col] * (source[col] * scale)
         slope = product / number(x.shape[1])
         for col in range(source.size):
             z = source[col] * scale
-            target[col] = scale * (upper[col] * weight[col] - z * slope)
-            dweight[col] += upper[col] * z
+            upper = target[col]
+            target[col] = scale * (upper * weight[col] - z * slope)
+            dweight[col] += upper * z

@@ -29,7 +29,16 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log, minus
-from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere, largest, require_shape, rows_of
+from tinygrad_tf.kernels._rows import (
+    NATIVE,
+    blocks,
+    copy_unless_same,
+    elsewhere,
+    largest,
+    require_shape,
+    room_beside,
+    rows_of,
+)
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 
@@ -71,16 +80,16 @@ def softmax_rows(block: int, step: int, x: Any, y: Any) -> None:
             target[col] *= scale
 
 
-def softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The gradient for x from the one for y = softmax(x)."""
+def softmax_backward(g: np.ndarray, y: np.ndarray, own: bool = False) -> np.ndarray:
+    """The gradient for x from the one for y = softmax(x); `own`: g may be overwritten by it."""
     if y.dtype not in NATIVE or g.dtype != y.dtype:
         return elsewhere(softmax_backward, softmax_backward_reference, np.result_type(g, y), g, y)
     require_shape("g", g, y.shape)
-    dx = np.empty(y.shape, y.dtype)
+    dx = room_beside(g, own)
     if y.size:
         rows = rows_of(y)
         count, step = blocks(*rows.shape)
-        softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape))
+        softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape), dx is g)
     return dx
 
 
@@ -89,15 +98,16 @@ def softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @parallel
-def softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+def softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any, in_place: bool) -> None:
     widest_vectors()
     for row in range(block * step, min(block * step + step, y.shape[0])):
-        upper, weights, target = g[row], y[row], dx[row]
+        weights, target = y[row], dx[row]
+        copy_unless_same(g[row], target, in_place)
         common = g.dtype.type(0)
         for col in range(weights.size):
-            common += upper[col] * weights[col]
+            common += target[col] * weights[col]
         for col in range(weights.size):
-            target[col] = weights[col] * (upper[col] - common)
+            target[col] = weights[col] * (target[col] - common)
 
 
 def log_softmax(x: np.ndarray) -> np.ndarray:
@@ -143,16 +153,16 @@ def log_softmax_rows(block: int, step: int, x: Any, y: Any, totals: Any) -> None
             target[col] -= log_total
 
 
-def log_softmax_backward(g: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The gradient for x from the one for y = log_softmax(x)."""
+def log_softmax_backward(g: np.ndarray, y: np.ndarray, own: bool = False) -> np.ndarray:
+    """The gradient for x from the one for y = log_softmax(x); `own`: g may be overwritten by it."""
     if y.dtype not in NATIVE or g.dtype != y.dtype:
         return elsewhere(log_softmax_backward, log_softmax_backward_reference, np.result_type(g, y), g, y)
     require_shape("g", g, y.shape)
-    dx = np.empty(y.shape, y.dtype)
+    dx = room_beside(g, own)
     if y.size:
         rows = rows_of(y)
         count, step = blocks(*rows.shape)
-        log_softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape))
+        log_softmax_backward_rows(count, step, rows_of(g), rows, dx.reshape(rows.shape), dx is g)
     return dx
 
 
@@ -161,12 +171,13 @@ def log_softmax_backward_reference(g: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 @parallel
-def log_softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any) -> None:
+def log_softmax_backward_rows(block: int, step: int, g: Any, y: Any, dx: Any, in_place: bool) -> None:
     widest_vectors()
     for row in range(block * step, min(block * step + step, y.shape[0])):
-        upper, logs, target = g[row], y[row], dx[row]
+        logs, target = y[row], dx[row]
+        copy_unless_same(g[row], target, in_place)
         total = g.dtype.type(0)
-        for col in range(upper.size):
-            total += upper[col]
-        for col in range(upper.size):
-            target[col] = upper[col] - exp_negative(logs[col]) * total
+        for col in range(target.size):
+            total += target[col]
+        for col in range(target.size):
+            target[col] -= exp_negative(logs[col]) * total

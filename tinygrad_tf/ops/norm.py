@@ -21,11 +21,11 @@ def layer_norm_reference(x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
 
 
 def _layer_norm_backward(
-    g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: Any
+    g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: Any, own: bool
 ) -> tuple[Any, Any, Any]:
     """With y = (x - mean) r and h = g * weight: dx = r (h - mean h - y mean(h y)), dweight = sum g y, dbias = sum g."""
     mean, rstd = kept
-    return kernels.layer_norm.layer_norm_backward(g, x, weight, mean, rstd, *wanted)
+    return kernels.layer_norm.layer_norm_backward(g, x, weight, mean, rstd, *wanted, own)
 
 
 @fused(reference=layer_norm_reference, backward=_layer_norm_backward)
@@ -40,9 +40,11 @@ def rms_norm_reference(x: Any, weight: Any, *, eps: float) -> Any:
     return y if weight is None else y * weight
 
 
-def _rms_norm_backward(g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: Any) -> tuple[Any, Any]:
+def _rms_norm_backward(
+    g: np.ndarray, wanted: list[bool], kept: Any, x: np.ndarray, weight: Any, own: bool
+) -> tuple[Any, Any]:
     """With y = x r and h = g * weight: dx = r (h - y mean(h y)), dweight = sum g y."""
-    return kernels.layer_norm.rms_norm_backward(g, x, weight, kept, *wanted)
+    return kernels.layer_norm.rms_norm_backward(g, x, weight, kept, *wanted, own)
 
 
 @fused(reference=rms_norm_reference, backward=_rms_norm_backward)

@@ -34,9 +34,11 @@ def _back(x: np.ndarray, dim: int) -> np.ndarray:
     return x if dim == x.ndim - 1 else np.ascontiguousarray(np.moveaxis(x, -1, dim))
 
 
-def _softmax_backward(g: np.ndarray, wanted: list[bool], kept: Any, result: np.ndarray, dim: int) -> list[Any]:
+def _softmax_backward(
+    g: np.ndarray, wanted: list[bool], kept: Any, result: np.ndarray, dim: int, own: bool
+) -> list[Any]:
     """dx = y (g - sum g y)."""
-    return [_back(kernels.softmax.softmax_backward(_last(g, dim), _last(result, dim)), dim)]
+    return [_back(kernels.softmax.softmax_backward(_last(g, dim), _last(result, dim), own), dim)]
 
 
 @fused(reference=softmax_reference, backward=_softmax_backward)
@@ -44,9 +46,11 @@ def softmax_(x: np.ndarray, *, dim: int) -> tuple[np.ndarray, None]:
     return _back(kernels.softmax.softmax(_last(x, dim)), dim), None
 
 
-def _log_softmax_backward(g: np.ndarray, wanted: list[bool], kept: Any, result: np.ndarray, dim: int) -> list[Any]:
+def _log_softmax_backward(
+    g: np.ndarray, wanted: list[bool], kept: Any, result: np.ndarray, dim: int, own: bool
+) -> list[Any]:
     """dx = g - exp(y) sum g."""
-    return [_back(kernels.softmax.log_softmax_backward(_last(g, dim), _last(result, dim)), dim)]
+    return [_back(kernels.softmax.log_softmax_backward(_last(g, dim), _last(result, dim), own), dim)]
 
 
 @fused(reference=log_softmax_reference, backward=_log_softmax_backward)
