@@ -26,6 +26,7 @@ from numba.core import cgutils
 
 from tinygrad_tf.kernels import _matrix_tiles as tiles
 from tinygrad_tf.kernels._compile import get_num_threads, parallel
+from tinygrad_tf.kernels._tile_product import PRODUCTS
 from tinygrad_tf.kernels._vector import HEIGHT, I64, Emitter, lane_count
 
 intrinsic: Any = numba.extending.intrinsic
@@ -33,7 +34,7 @@ SUMS = 2 * HEIGHT  # x in flight, in as many registers; 8 to 16 would do on toda
 LANES = lane_count(4)
 TILE_SUMS = 4  # tiles of sums; an instruction takes 16 cycles, its result 52
 MULTIPLY_ADDS_OF_A_TILE = tiles.TILE * tiles.TILE * tiles.STEP
-PIECEWISE = len(tiles.PRODUCTS)  # products of bfloat16 for one of float32
+PIECEWISE = len(PRODUCTS)  # products of bfloat16 for one of float32
 BLOCKS_PER_THREAD = 8
 COPY_BYTES = 1 << 22  # that one block copies
 RUNS = 40  # short ones: on a busy machine some of them have all cores
@@ -76,14 +77,14 @@ def _emit_tile_multiply_adds(context: Any, builder: Any, signature: Any, args: A
     array = context.make_array(signature.args[1])(context, builder, args[1])
     start = builder.bitcast(array.data, tiles.BYTES)
     for sums in range(TILE_SUMS):
-        tiles._call(builder, "tilezero", tiles.I8(sums))
+        tiles.call(builder, "tilezero", tiles.I8(sums))
     for i in range(4):
         where = builder.gep(start, [I64(4 * tiles.PIECE * i)])
-        tiles._call(builder, "tileloadd64", tiles.I8(TILE_SUMS + i), where, I64(64))
+        tiles.call(builder, "tileloadd64", tiles.I8(TILE_SUMS + i), where, I64(64))
     with cgutils.for_range(builder, args[0]):
         for sums in range(TILE_SUMS):
-            tiles._call(builder, "tdpbf16ps", tiles.I8(sums), tiles.I8(4 + sums // 2), tiles.I8(6 + sums % 2))
-    tiles._call(builder, "tilestored64", tiles.I8(0), start, I64(64))
+            tiles.call(builder, "tdpbf16ps", tiles.I8(sums), tiles.I8(4 + sums // 2), tiles.I8(6 + sums % 2))
+    tiles.call(builder, "tilestored64", tiles.I8(0), start, I64(64))
     return context.get_dummy_value()
 
 

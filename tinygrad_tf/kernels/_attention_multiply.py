@@ -11,10 +11,9 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from tinygrad_tf.kernels._attention_panel import BOOL, I32, I64, INT, VOID, emitted
-from tinygrad_tf.kernels._matrix_tiles import PIECE, PIECES, PRODUCTS, TILE, _call, _pieces_in
+from tinygrad_tf.kernels._matrix_tiles import I8, PIECE, TILE, count_pieces
 from tinygrad_tf.kernels._scalar import instruction
-
-I8 = ir.IntType(8)
+from tinygrad_tf.kernels._tile_product import TileProduct, bytes_at
 
 
 @instruction
@@ -68,52 +67,27 @@ def multiply(typing, rows, columns, steps, A, a0, a_group, B, b0, b_group, C, c0
 
 
 def _emit_multiply(context, builder, signature, args):
-    rows, columns, steps, _, _, a_group, _, _, b_group, C, c0, c_row, add, wanted = args
-    pieces = _pieces_in(signature.args[3])
-    products = PRODUCTS if pieces == PIECES else ((0, 0),)
-    sides = [_bytes(context, builder, signature.args[i], args[i], args[i + 1]) for i in (3, 6)]
-    groups = [builder.mul(group, I64(4)) for group in (a_group, b_group)]
-    places = context.make_array(signature.args[13])(context, builder, wanted).data
+    rows, columns, steps, A, a0, a_group, B, b0, b_group, C, c0, c_row, add, wanted = args
+    kinds, four = signature.args, I64(4)
+    pieces = count_pieces(kinds[3])
+    tiles = TileProduct(builder, pieces)
+    sides = bytes_at(context, builder, kinds[3], A, a0), bytes_at(context, builder, kinds[6], B, b0)
+    groups = [builder.mul(group, four) for group in (a_group, b_group)]
+    places = context.make_array(kinds[13])(context, builder, wanted).data
     count, asked, rate = (builder.load(builder.gep(places, [I64(i)])) for i in range(3))
     asked = cgutils.alloca_once_value(builder, asked)
-    first_c, row = _bytes(context, builder, signature.args[9], C, c0), builder.mul(c_row, I64(4))
+    first_c, row = bytes_at(context, builder, kinds[9], C, c0), builder.mul(c_row, four)
     with (
         cgutils.for_range_slice(builder, I64(0), rows, I64(2 * TILE)) as (i, _),
         cgutils.for_range_slice(builder, I64(0), columns, I64(2 * TILE)) as (j, _),
     ):
-        starts = [builder.gep(side, [builder.mul(builder.sdiv(n, I64(TILE)), group)])
-                  for side, group, n in zip(sides, groups, (i, j), strict=True)]  # fmt: skip
-        corner = builder.gep(first_c, [builder.add(builder.mul(i, row), builder.mul(j, I64(4)))])
-        tiles = [builder.gep(corner, [builder.add(builder.mul(row, I64(TILE * (t // 2))), I64(64 * (t % 2)))])
-                 for t in range(4)]  # fmt: skip
-        with builder.if_else(add) as (adding, putting):
-            with adding:
-                for t, where in enumerate(tiles):
-                    _call(builder, "tileloadd64", I8(t), where, row)
-            with putting:
-                for t in range(4):
-                    _call(builder, "tilezero", I8(t))
+        corner = builder.gep(first_c, [builder.add(builder.mul(i, row), builder.mul(j, four))])
+        numbers = [builder.mul(builder.sdiv(n, I64(TILE)), group) for n, group in zip((i, j), groups, strict=True)]
+        tiles.start(add, corner, row)
         with cgutils.for_range(builder, steps) as loop:
             done = builder.mul(loop.index, I64(4 * pieces * PIECE))
-            held: list[int | None] = [None, None]
-            for pair in products:
-                for side, piece in enumerate(pair):
-                    for t in range(2) if held[side] != piece else ():
-                        offset = builder.add(done, I64(4 * PIECE * piece))
-                        offset = builder.add(offset, groups[side]) if t else offset
-                        _call(
-                            builder, "tileloadd64", I8(4 + 2 * side + t), builder.gep(starts[side], [offset]), I64(64)
-                        )
-                held = list(pair)
-                for t in range(4):
-                    _call(builder, "tdpbf16ps", I8(t), I8(4 + t // 2), I8(6 + t % 2))
-                _fetch(builder, places, count, asked, rate)
-        for t, where in enumerate(tiles):
-            _call(builder, "tilestored64", I8(t), where, row)
+            starts = [builder.gep(side, [builder.add(n, done)]) for side, n in zip(sides, numbers, strict=True)]
+            tiles.step(starts, groups, lambda number, products: _fetch(builder, places, count, asked, rate))
+        tiles.store(corner, row)
     builder.store(builder.load(asked), builder.gep(places, [I64(1)]))
     return context.get_dummy_value()
-
-
-def _bytes(context, builder, kind, array, offset):
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [offset]), I8.as_pointer())

@@ -18,7 +18,7 @@ from numba.core import cgutils
 
 from tinygrad_tf.kernels._attention_panel import I32, I64, INT, VOID, emitted
 from tinygrad_tf.kernels._attention_rows import I16, load_numbers
-from tinygrad_tf.kernels._matrix_tiles import PIECE, TILE, _pieces_in
+from tinygrad_tf.kernels._matrix_tiles import PIECE, TILE, count_pieces
 from tinygrad_tf.kernels._scalar import instruction
 
 
@@ -133,7 +133,7 @@ def exp_and_split(typing, count, S, s0, m, m0, t0, scale, packed, p0, group):
 
     The second 16 queries begin `group` words after the first.
     """
-    pieces = _pieces_in(packed)
+    pieces = count_pieces(packed)
 
     def body(e, count, S, s0, m, m0, t0, scale, packed, p0, group):
         builder = e.builder
@@ -161,7 +161,7 @@ def gradients_and_split(typing, count, S, s0, g0, m, l0, d0, scale, packed, weig
 
     weights, gradients: where P and dS begin, cut by queries. by_keys: dS, cut by keys, as in `exp_and_split`.
     """
-    pieces = _pieces_in(packed)
+    pieces = count_pieces(packed)
 
     def body(e, count, S, s0, g0, m, l0, d0, scale, packed, weights, gradients, by_keys, group):
         builder = e.builder

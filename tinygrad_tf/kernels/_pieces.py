@@ -35,15 +35,14 @@ from numpy.typing import NDArray
 from tinygrad_tf.kernels._matrix_tiles import (
     PIECE,
     PIECES,
-    PRODUCTS,
     STEP,
     TILE,
-    make_tile_product,
     number_at,
     pieces_in,
     split_rows,
 )
 from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._tile_product import PRODUCTS, make_tile_product
 from tinygrad_tf.kernels._tiles import transpose_square
 
 PAIR = 2 * TILE

@@ -13,7 +13,8 @@ Versions, GFLOP/s, two threads:
          339              290                353      each block splits what it needs
          380              450                440      so below 2^27 multiply-adds, above it B once
          410              490                450      the next strip is split while tiles multiply
-                          555                         blocks of 256 columns, whose B stays in the second-level cache
+                          555                470      blocks of 256 columns, whose B stays in the second-level cache
+                                             505      and of no less than 512 rows (1024 cubed: 390 and 475)
 
 Tried without gain: fetching the next columns of B ahead, gaps between groups, 192 or 384 rows in a strip; depths of 64
 to 192 at a time, so that 32 columns of B stay in the first-level cache.
@@ -26,9 +27,10 @@ import numpy as np
 from numba import types
 
 from tinygrad_tf.kernels._compile import kernel, parallel
-from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, make_tile_product, open_tiles, pieces_in
+from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, open_tiles, pieces_in
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split, square_product
+from tinygrad_tf.kernels._tile_product import make_tile_product
 from tinygrad_tf.kernels._tiles import aligned
 
 STRIP = 96  # rows of A in the second-level cache: 96 x 512 x 6 bytes

@@ -29,7 +29,6 @@ from tinygrad_tf.kernels._matrix_tiles import (
     STEP,
     TILE,
     close_tiles,
-    make_tile_product,
     number_at,
     open_tiles,
     pieces_in,
@@ -37,6 +36,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split
 from tinygrad_tf.kernels._scalar import widest_vectors
+from tinygrad_tf.kernels._tile_product import make_tile_product
 from tinygrad_tf.kernels._tiles import aligned
 
 square_product = make_tile_product(2, 2, b_changes=True)

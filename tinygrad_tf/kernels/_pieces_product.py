@@ -19,6 +19,7 @@ SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
 DEPTH = 512  # of a stretch, after which C is written, to be read again for the next
 BLOCKS = 8
 COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768 KiB
+LEAST_ROWS = 512  # of a block of a large product, or half of all: the columns of B that it fetches serve so many
 SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
 MOST_ROWS, MOST_COLUMNS = 512, 512  # of a block of C for a long depth: 1 MiB
 WORTHWHILE = 1 << 21  # multiply-adds
@@ -61,7 +62,7 @@ def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
             down, across = math.ceil(M / rows), math.ceil(N / columns)
             choices.append((M * across + N * down, rows, columns, down * across))
         return Cut(*min(choices)[1:], depth, 0, 0)
-    rows = max(PAIR, math.ceil(M / BLOCKS / PAIR) * PAIR)
+    rows = math.ceil(max(M / BLOCKS, min(LEAST_ROWS, M / 2)) / PAIR) * PAIR
     down = math.ceil(M / rows)
     columns = math.ceil(N / max(math.ceil(BLOCKS / down), math.ceil(N / COLUMNS)) / PAIR) * PAIR
     parts = depth // STEP if rows_of_b else math.ceil(N / TILE)

@@ -7,7 +7,7 @@ steps of depth; it is used for all rows of a block of C before the next. Blocks 
     _vector.py   the tile and other loops on registers, as LLVM code       _plan.py      blocks, and what is packed
     _tiles.py    panels, packing, products of small blocks in cache        _operands.py  any strides as flat arrays
     _product.py  the parallel loops over blocks                            _thin.py      few rows of A
-    _pieces.py   float32 on matrix tiles, where the processor has them     _matrix_tiles.py  these, as LLVM code
+    _pieces.py   float32 on matrix tiles (_matrix_tiles.py and _tile_product.py, in LLVM code), where there are any
     _pieces_product.py  which products go there; _pieces_blocks.py and _pieces_deep.py multiply
 
 Cost, float32, one core with AVX-512 whose measured peak is 177 GFLOP/s: a multiply-add 0.0115 ns; packing an element
