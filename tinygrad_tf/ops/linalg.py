@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, mode, primitive
 from tinygrad_tf.ops._precision import lowered
+from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import div
 from tinygrad_tf.ops.reduce import norm
@@ -50,9 +51,10 @@ def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return kernels.matmul.matmul(a, b)
 
 
-@lowered
 def matmul(a: Tensor, b: Tensor) -> Any:
     """PyTorch's matmul: vectors are taken as a row on the left, as a column on the right."""
+    if precision.dtype is not None:
+        return _lowered_matmul(a, b)
     if not isinstance(b, Tensor) or not isinstance(a, Tensor):
         raise TypeError(f"matmul: both operands must be tensors, got {type(a).__name__} and {type(b).__name__}")
     m, n = a.array.ndim, b.array.ndim
@@ -67,6 +69,9 @@ def matmul(a: Tensor, b: Tensor) -> Any:
     if m == 1 or n == 1:
         out = reshape(out, shape=shape[:-2] + (() if m == 1 else shape[-2:-1]) + (() if n == 1 else shape[-1:]))
     return out
+
+
+_lowered_matmul = lowered(matmul)
 
 
 def _sized(name: str, t: Any, ndim: int) -> None:
