@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -12,6 +11,12 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
+from tinygrad_tf.ops._cut import chunk as chunk
+from tinygrad_tf.ops._cut import narrow as narrow
+from tinygrad_tf.ops._cut import select as select
+from tinygrad_tf.ops._cut import split as split
+from tinygrad_tf.ops._cut import tensor_split as tensor_split
+from tinygrad_tf.ops._cut import unbind as unbind
 from tinygrad_tf.ops._types import axes, axis, promote_types
 from tinygrad_tf.ops.index import getitem
 
@@ -177,92 +182,28 @@ def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Any:
     return reshape(x, shape=(*shape[:dim], *parts, *shape[dim + 1 :]))
 
 
-def _whole(name: str, what: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: {what} must be a whole number, got {value!r}") from None
-
-
-def _number_or_list(name: str, what: str, value: Any) -> int | list[int]:
-    """What may be one number (also a 0-d tensor) or a list of them, as whole numbers."""
-    if np.ndim(value.array if isinstance(value, Tensor) else value):
-        return [_whole(name, f"an element of {what}", n) for n in value]
-    return _whole(name, what, value)
-
-
-def narrow(x: Tensor, dim: int, start: int, length: int) -> Any:
-    """`length` entries of axis `dim` from `start` on, as a view."""
-    dim = axis("narrow", dim, x.array.ndim)
-    size = x.array.shape[dim]
-    start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
-    start += size if start < 0 else 0
-    if length < 0 or start < 0 or start + length > size:
-        raise RuntimeError(f"narrow: start {start} and length {length} leave dim {dim}, which has {size} entries")
-    return getitem(x, index=(slice(None),) * dim + (slice(start, start + length),))
-
-
-def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
-    """Views of `split_size` entries each (the last may be shorter), or of the sizes given."""
-    dim = axis("split", dim, x.array.ndim)
-    total = x.array.shape[dim]
-    given = split_size if type(split_size) is int else _number_or_list("split", "split_size", split_size)
-    if isinstance(given, int):
-        if given <= 0:
-            raise RuntimeError(f"split: split_size must be positive, got {given}")
-        sizes = [min(given, total - start) for start in range(0, total, given)] or [0]
-    else:
-        sizes = given
-        if sum(sizes) != total or min(sizes, default=0) < 0:
-            raise RuntimeError(f"split: sizes {sizes} must add up to {total}, the size of dim {dim}")
-    before, start, parts = (slice(None),) * dim, 0, []
-    for size in sizes:
-        stop = start + size
-        parts.append(getitem(x, index=(*before, slice(start, stop))))
-        start = stop
-    return tuple(parts)
-
-
-def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most `chunks` views of the same size; the last may be smaller."""
-    chunks = _whole("chunk", "chunks", chunks)
-    if chunks <= 0:
-        raise RuntimeError(f"chunk: chunks must be positive, got {chunks}")
-    size = x.array.shape[axis("chunk", dim, x.array.ndim)]
-    return split(x, max(-(-size // chunks), 1), dim)
-
-
-def unbind(x: Tensor, dim: int = 0) -> tuple[Any, ...]:
-    dim = axis("unbind", dim, x.array.ndim)
-    if not x.array.ndim:
-        raise RuntimeError("unbind: a 0-d tensor has no dimension to take apart")
-    return tuple(getitem(x, index=(*(slice(None),) * dim, i, ...)) for i in range(x.array.shape[dim]))
-
-
-def select(x: Tensor, dim: int, index: int) -> Any:
-    """The slice number `index` of axis `dim`, as a view."""
-    dim = axis("select", dim, x.array.ndim)
-    n, i = x.array.shape[dim] if x.array.ndim else 0, _whole("select", "index", index)
-    if not -n <= i < n:
-        raise IndexError(
-            f"select: index must be in [{-n}, {n - 1}] along dim {dim} of shape {x.array.shape}, got {index}"
+def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Any:
+    """Expand axes of size 1; -1 keeps a size."""
+    before = x.array.shape
+    extra = len(shape) - len(before)
+    if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
+        raise RuntimeError(
+            f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}"
         )
-    return getitem(x, index=(*(slice(None),) * dim, i, ...))
+    wanted = tuple(before[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
+    if extra < 0 or any(m not in (1, n) for m, n in zip(before, wanted[extra:], strict=False)):
+        raise RuntimeError(f"expand: a tensor of shape {before} cannot be expanded to {shape}")
+    return expand(x, shape=wanted)
 
 
-def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
-    """Views of (nearly) equal size, or cut at the given places."""
-    dim = axis("tensor_split", dim, x.array.ndim)
-    n = x.array.shape[dim]
-    parts = _number_or_list("tensor_split", "indices_or_sections", indices_or_sections)
-    if isinstance(parts, int):
-        if parts <= 0:
-            raise RuntimeError(f"tensor_split: needs a positive number of parts, got {parts}")
-        cuts = [i * (n // parts) + min(i, n % parts) for i in range(1, parts)]
-    else:
-        cuts = parts
-    bounds = [0, *(slice(None, cut).indices(n)[1] for cut in cuts), n]
-    return tuple(narrow(x, dim, a, max(b - a, 0)) for a, b in itertools.pairwise(bounds))
+def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(f"{name}: shapes {', '.join(map(str, shapes))} do not broadcast") from None
+
+
+# --- joining ----------------------------------------------------------------------------------------------------------
 
 
 def _tensors(name: str, tensors: Any) -> list[Any]:
@@ -285,20 +226,6 @@ def stack(tensors: Any, dim: int = 0) -> Any:
         raise RuntimeError(f"stack: needs tensors of one shape, got {sorted(shapes)}")
     dim = axis("stack", dim, tensors[0].array.ndim + 1)
     return cat([unsqueeze(t, dim) for t in tensors], dim)
-
-
-def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Any:
-    """Expand axes of size 1; -1 keeps a size."""
-    before = x.array.shape
-    extra = len(shape) - len(before)
-    if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
-        raise RuntimeError(
-            f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}"
-        )
-    wanted = tuple(before[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
-    if extra < 0 or any(m not in (1, n) for m, n in zip(before, wanted[extra:], strict=False)):
-        raise RuntimeError(f"expand: a tensor of shape {before} cannot be expanded to {shape}")
-    return expand(x, shape=wanted)
 
 
 def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
@@ -342,10 +269,3 @@ def vstack(tensors: Any) -> Any:
     """On top of each other; vectors count as rows."""
     rows = [t if t.array.ndim > 1 else reshape(t, shape=(1, t.array.size)) for t in _tensors("vstack", tensors)]
     return cat(rows, 0)
-
-
-def broadcast_shapes(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise RuntimeError(f"{name}: shapes {', '.join(map(str, shapes))} do not broadcast") from None
