@@ -240,6 +240,24 @@ def test_linear(dtype, M, K, N, left, right, has_bias):
     assert kernels.linear_reference(x, weight, bias).shape == (M, N)
 
 
+@pytest.mark.parametrize("M", [2, 200])
+def test_shapes_that_do_not_fit_a_linear_layer(M):
+    """Kernels do not look where arrays end."""
+    x, weight, bias = normal(0, M, 128), normal(1, 512, 128), normal(2, 512)
+    for wrong in (
+        (x[:, :64], weight, bias),
+        (x, weight, bias[:1]),
+        (x, weight, bias[:511]),
+        (x, weight, bias[:, None]),
+    ):
+        with pytest.raises(ValueError, match="linear: "):
+            kernels.linear(*wrong)
+    g = normal(3, M, 512)
+    for wrong in ((g[1:], x, weight), (g[:, 1:], x, weight), (g, x[:, 1:], weight)):
+        with pytest.raises(ValueError, match="linear_backward: "):
+            kernels.linear_backward(*wrong)
+
+
 @small_too
 @DTYPES
 @pytest.mark.parametrize(("M", "K", "N"), [(100, 30, 65), (3000, 40, 70), (1, 5, 300), (0, 3, 4), (7, 0, 3), (7, 3, 0)])

@@ -268,6 +268,23 @@ def starts_as_in_pytorch(torch: ModuleType, make: Callable[[Any], Any], printed:
     assert torch.rand(3).tolist() == tg.rand(3).tolist()
 
 
+@pytest.mark.parametrize("rows_of_x", [(), (2,), (128,), (2, 64)])
+def test_biases_that_broadcast_and_those_that_do_not(rows_of_x: tuple[int, ...]) -> None:
+    x, weight = tg.ones(*rows_of_x, 256), tg.full((512, 256), 0.5)
+    for bias in (tg.ones(1), tg.tensor(1.0), tg.arange(512.0)):
+        bias.requires_grad_()
+        out = nn.functional.linear(x, weight, bias)
+        assert out.shape == (*rows_of_x, 512)
+        assert bool((out == 128 + bias.detach()).all())
+        out.sum().backward()
+        assert bias.grad.shape == bias.shape and bias.grad.sum().item() == out.numel()
+    for shape in ((3,), (511,), (513,), (1000,), (512, 1), (4, 6)):
+        if shape == (512, 1) and not rows_of_x:
+            continue
+        with pytest.raises(RuntimeError, match=r"^linear: (the )?bias"):
+            nn.functional.linear(x, weight, tg.zeros(shape))
+
+
 # --- attention and Transformers: as PyTorch's with the same weights ---------------------------------------------------
 
 BOOL_MASK = np.triu(np.ones((5, 7), bool), 3)

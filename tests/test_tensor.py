@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import pickle
 import subprocess
 import sys
@@ -448,6 +449,38 @@ def test_division_and_remainders_of_both_signs() -> None:
     assert tg.fmod(a, b).tolist() == [1, -1, 1, -1]
     assert tg.div(a, b, rounding_mode="trunc").tolist() == [3, -3, -3, 3]
     assert tg.div(tg.tensor([1.0, -1.0, 0.0]), 0).tolist()[:2] == [math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.float64(2.5), np.int64(2)], ids=repr)
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
+def test_numbers_beside_large_tensors(number: object, dtype: tg.dtype) -> None:
+    """Large arrays go to kernels for two arrays; numbers on either side, and other tensors, give what small ones do."""
+    x = (tg.arange(70_000) % 1000 + 1).to(dtype)
+    for f in (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.lt):
+        for other in (number, x, x[5:6], x.flip(0)):
+            small = other[:1000] if isinstance(other, Tensor) and len(other) > 1 else other
+            for sides in ((x, other), (other, x)):
+                found = f(*sides)
+                wanted = f(*(x[:1000] if side is x else small for side in sides))
+                assert found.dtype == wanted.dtype and found.shape == x.shape
+                assert np.array_equal(found[:1000].numpy(), wanted.numpy(), equal_nan=True)
+                assert isinstance(other, Tensor) or np.array_equal(found[69_000:].numpy(), wanted.numpy())
+
+
+SECOND = {"tanh": tg.tanh, "sigmoid": tg.sigmoid, "logit": tg.logit, "cube": lambda x: (1 - x) ** 3}
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_second_derivatives_of_large_tensors(name: str) -> None:
+    f = SECOND[name]
+    x = tg.linspace(0.1, 0.8, 70_000, dtype=tg.float64).requires_grad_()
+    parts = [x.detach()[i : i + 10_000].requires_grad_() for i in range(0, 70_000, 10_000)]
+
+    def second(t: Tensor) -> np.ndarray:
+        (slope,) = tg.autograd.grad(f(t).sum(), t, create_graph=True)
+        return tg.autograd.grad((slope * slope).sum(), t)[0].numpy()
+
+    np.testing.assert_allclose(second(x), np.concatenate([second(part) for part in parts]), rtol=1e-13)
 
 
 def test_multinomial_never_draws_what_has_no_weight() -> None:

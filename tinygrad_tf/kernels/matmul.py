@@ -120,6 +120,8 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     The result of bfloat16 is float32, for the caller to round.
     """
     (M, K), N = x.shape, weight.shape[0]
+    if weight.shape[1] != K or (bias is not None and bias.shape != (N,)):
+        raise _do_not_fit("linear", "x (M, K), weight (N, K), bias (N,)", x, weight, bias)
     if x.dtype.kind == "V" and is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
         return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32))
     left, right = x.flags, weight.flags
@@ -170,6 +172,8 @@ def linear_backward(
 
     Those of bfloat16 are float32, for the caller to round.
     """
+    if g.shape != (len(x), len(weight)) or x.shape[1:] != weight.shape[1:]:
+        raise _do_not_fit("linear_backward", "g (M, N), x (M, K), weight (N, K)", g, x, weight)
     product = _product_of_bfloat16 if all(is_bfloat16(a.dtype) for a in (g, x, weight)) else matmul
     if product is matmul:
         g, x, weight = (cast(a, np.float32) if is_bfloat16(a.dtype) else a for a in (g, x, weight))
@@ -185,6 +189,12 @@ def linear_backward(
 def linear_backward_reference(g: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
     """The plain formulas of `linear_backward`."""
     return np.matmul(g, weight), np.matmul(g.T, x), g.sum(0)
+
+
+def _do_not_fit(name: str, wanted: str, *arrays: Array | None) -> ValueError:
+    """Kernels do not check bounds: an array that is too small would be read beyond its end."""
+    found = ", ".join(str(array.shape) for array in arrays if array is not None)
+    return ValueError(f"{name}: the shapes of {wanted} must fit, got {found}")
 
 
 def _stack(a: Array, b: Array) -> tuple[int, ...]:

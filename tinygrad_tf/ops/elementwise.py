@@ -22,7 +22,9 @@ LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's 
 
 
 def _large(a: Any, b: Any) -> bool:
-    return type(b) is np.ndarray and b.size >= LARGE and not mode.reference and kernels.elementwise.worth(a, b)
+    """Whether a kernel takes the operands, either of which may be a number."""
+    arrays = type(b) is np.ndarray and b.size >= LARGE and type(a) is np.ndarray
+    return arrays and not mode.reference and kernels.elementwise.worth(a, b)
 
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, fused
+from tinygrad_tf.engine import Tensor, fused, make
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category, wants_tensor
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.linalg import matmul
-from tinygrad_tf.ops.shape import transpose
+from tinygrad_tf.ops.shape import broadcast_shapes, transpose
 
 
 def linear_reference(x: Any, weight: Any, bias: Any) -> Any:
@@ -70,13 +70,20 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if weight.array.dtype != dtype or (bias is not None and bias.array.dtype != dtype):
         dtypes = {str(t.array.dtype) for t in (x, weight, bias) if t is not None}
         raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(dtypes)}")
-    return linear_(x, weight, bias)
+    if bias is None or bias.array.shape == wanted[:1]:
+        return linear_(x, weight, bias)
+    out = (*shape[:-1], wanted[0])
+    if broadcast_shapes("linear: the bias", out, bias.array.shape) != out:
+        raise RuntimeError(
+            f"linear: bias must have the shape {wanted[:1]} (weight is {wanted}), got {bias.array.shape}"
+        )
+    return linear_(x, weight, None) + bias
 
 
 _lowered_linear = lowered(linear)
 
 
-def embedding_reference(weight: Any, *, index: np.ndarray, padding_idx: int | None) -> Any:
+def embedding_reference(weight: Any, *, index: Any, padding_idx: int | None) -> Any:
     return getitem(weight, index=index)
 
 
@@ -96,7 +103,7 @@ def embedding_(weight: np.ndarray, *, index: np.ndarray, padding_idx: int | None
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Any:
     """Rows of weight (V, C) at integer ids of any shape: (*ids, C). The row padding_idx gets no gradient."""
-    ids = index.array if isinstance(index, Tensor) else np.asarray(index)
-    if category(ids.dtype) != 1:
-        raise RuntimeError(f"embedding: ids must be integers, got {ids.dtype}")
+    ids = index if isinstance(index, Tensor) else make(np.asarray(index))
+    if category(ids.array.dtype) != 1:
+        raise RuntimeError(f"embedding: ids must be integers, got {ids.array.dtype}")
     return embedding_(weight, index=ids, padding_idx=padding_idx)
