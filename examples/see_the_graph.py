@@ -99,7 +99,7 @@ def main() -> None:
     found = gradients(result, nodes)
     names = {leaf.node: name for name, leaf in leaves.items()}
     for node in reversed(nodes):
-        inputs = ", ".join(names.get(edge, edge.name) for edge in node.edges if edge is not None)
+        inputs = ", ".join(names.get(edge, edge.kind) for edge in node.edges if edge is not None)
         print(f"{names.get(node, node.kind):6s} {tuple(node.shape)!s:6s} of ({inputs})  gradient {found[node]}")
     draw(names, nodes, found)
 

@@ -14,6 +14,7 @@ import tinygrad_tf as tg
 from tests.test_nn import rows
 from tinygrad_tf import nn
 
+BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 A, B, S = rows(3, 4), rows(3, 4, seed=1), rows(3, 3)
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan])
 OTHERS = np.array([math.nan, 1.0, -0.0, math.inf, -1.0, 2.0, 3.0])
@@ -54,6 +55,25 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "combinations": (lambda t, a: t.combinations(a[0], 3), (A,)),
     "logcumsumexp": (lambda t, a: t.logcumsumexp(a, 0), (np.array([0.0, 100.0, -300.0, 99.0]),)),
     "0 to a power": (lambda t, a: 0**a, (np.array([2.0, 0.0, 0.5]),)),
+    "quantiles": (
+        lambda t, a: t.stack([a.quantile(t.tensor([0.1, 0.55]).to(a.dtype), 1, interpolation=how) for how in BETWEEN]),
+        (A,),
+    ),
+    "nearest of two as near": (lambda t, a: a[:, 0].quantile(0.25, interpolation="nearest").unsqueeze(0), (A,)),
+    "diff of more": (lambda t, a, b: t.diff(a, prepend=b, append=b[:, :1], n=2), (A, B)),
+    "arctan": (lambda t, a: a.arctan() + a.arcsinh(), (A,)),
+    "in place": (lambda t, a: t.sin_(a * 2).multiply_(2).atan_().add_(3).log10_().exp2_(), (A * A,)),
+    "sizes by name": (
+        lambda t, a: a.expand(size=(2, 3, 4)).repeat(repeats=(1, 2, 1)).flip(dims=[0, 1]).permute(dims=(2, 0, 1))
+        + t.reshape(a.tile(dims=(2, 2)).view(size=(8, 6)), shape=(4, 2, 6)),
+        (A,),
+    ),
+    "made by size": (
+        lambda t, a: t.zeros(size=(3, 4)) + t.ones(size=[4]) + a.new_zeros(size=(4,)) + a.new_ones(size=(3, 4)) * a,
+        (A,),
+    ),
+    "other by name": (lambda t, a, b: t.max(a, other=b) + t.min(input=a, other=b), (A, B)),
+    "swapaxes": (lambda t, a: a.swapaxes(axis0=0, axis1=1), (A,)),
     "slogdet": (lambda t, a: t.stack(t.linalg.slogdet(a)), (S,)),
     "logdet": (lambda t, a: t.logdet(a), (POSITIVE_DEFINITE,)),
     "cholesky": (lambda t, a: t.linalg.cholesky(a), (POSITIVE_DEFINITE,)),
@@ -125,6 +145,24 @@ def test_out_writes_into_a_tensor_that_is_there() -> None:
         tg.exp(tg.zeros(2), out=tg.zeros(3))
     with pytest.raises(RuntimeError, match="gradients do not pass through out="):
         tg.exp(tg.zeros(2, requires_grad=True), out=place)
+
+
+def test_several_tensors_into_one_that_is_there() -> None:
+    place = tg.zeros(2, 2)
+    assert tg.stack([tg.ones(2), tg.zeros(2)], out=place) is place and place.tolist() == [[1.0, 1.0], [0.0, 0.0]]
+    with pytest.raises(RuntimeError, match=r"cat: out must be a tensor of shape \(4,\), got torch.Size\(\[2, 2\]\)"):
+        tg.cat([tg.ones(2), tg.zeros(2)], out=place)
+
+
+def test_random_numbers_by_name() -> None:
+    generator = tg.Generator().manual_seed(3)
+    drawn = [f(size=(2, 3), generator=generator).tolist() for f in (tg.rand, tg.randn)]
+    like = [f(tg.zeros(2, 3), generator=generator.manual_seed(3)).tolist() for f in (tg.rand_like, tg.randn_like)]
+    assert drawn[0] == like[0] and tg.empty(size=(2, 3)).shape == (2, 3)
+    whole = tg.randint_like(tg.zeros(50), low=2, high=4, generator=generator)
+    assert whole.dtype == tg.float32 and set(whole.tolist()) == {2.0, 3.0}
+    assert tg.zeros(50).bernoulli(p=1.0).sum() == 50
+    assert tg.bucketize(tg.tensor([1.5]), tg.arange(3), out_int32=True).dtype == tg.int32
 
 
 def test_complex_numbers_are_pairs() -> None:

@@ -172,6 +172,65 @@ def test_channels_are_dropped_as_a_whole() -> None:
     assert (nn.Dropout1d(0.5).eval()(tg.ones(2, 3, 4)) == 1).all()
 
 
+DROPOUTS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "dropout1d without a batch": (lambda f, x: f.dropout1d(x, 0.4), (9, 4)),
+    "dropout2d of (N, C)": (lambda f, x: f.dropout2d(x, 0.4), (4, 9)),
+    "dropout2d of (N, C, L)": (lambda f, x: f.dropout2d(x, 0.4), (4, 9, 2)),
+    "dropout3d": (lambda f, x: f.dropout3d(x, 0.4), (2, 9, 2, 1, 3)),
+    "dropout3d without a batch": (lambda f, x: f.dropout3d(x, 0.4), (9, 2, 1, 3)),
+    "alpha_dropout": (lambda f, x: f.alpha_dropout(x, 0.3, training=True), (4, 9)),
+    "alpha_dropout in place": (lambda f, x: f.alpha_dropout(x * 1, 0.3, True, inplace=True), (4, 9)),
+    "feature_alpha_dropout": (lambda f, x: f.feature_alpha_dropout(x, 0.3, training=True), (4, 9, 2)),
+}
+
+
+@pytest.mark.parametrize("name", DROPOUTS)
+def test_dropout_drops_what_pytorch_drops(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    function, shape = DROPOUTS[name]
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(5)
+        x = (t.arange(float(np.prod(shape))).reshape(shape) / 10).requires_grad_()
+        out = function(t.nn.functional, x)
+        (out * out).sum().backward()
+        found.append((out.detach().numpy(), x.grad.numpy()))
+    for got, want in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_layers_that_drop() -> None:
+    assert repr(nn.AlphaDropout(0.2)) == "AlphaDropout(p=0.2, inplace=False)"
+    x = tg.randn(2, 3, 4, 5, 6)
+    for layer in (nn.Dropout3d(0.5), nn.AlphaDropout(0.5), nn.FeatureAlphaDropout(0.5)):
+        assert (layer(x) != x).any() and layer.eval()(x) is x
+    for function, shape, words in (
+        (F.dropout1d, (3,), r"dropout1d: input must be \(N, C, L\) or \(C, L\), got shape \(3,\)"),
+        (F.dropout2d, (3,), r"dropout2d: input must be \(N, C, H, W\), got shape \(3,\)"),
+        (F.feature_alpha_dropout, (3,), r"feature_alpha_dropout: input must be \(N, C, \*\), got shape \(3,\)"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            function(tg.ones(*shape), 0.5, True)
+    with pytest.raises(ValueError, match=r"alpha_dropout: p must be in \[0, 1\], got 2"):
+        F.alpha_dropout(x, 2, True)
+
+
+class Standardised(nn.Conv2d):
+    """A layer that changes its weights on the way, as tutorials write it."""
+
+    def forward(self, input: tg.Tensor) -> tg.Tensor:
+        return self._conv_forward(input, self.weight - self.weight.mean(), self.bias)
+
+
+def test_a_convolution_with_other_weights() -> None:
+    layer, x = Standardised(2, 3, 3, padding=1, padding_mode="reflect"), tg.randn(1, 2, 4, 4)
+    twin = nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect")
+    twin.load_state_dict({"weight": layer.weight.detach() - layer.weight.detach().mean(), "bias": layer.bias.detach()})
+    assert tg.allclose(layer(x), twin(x))
+    bare = nn.Embedding(3, 2)
+    assert (bare.max_norm, bare.norm_type, bare.scale_grad_by_freq, bare.sparse) == (None, 2.0, False, False)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [

@@ -193,6 +193,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "get_default_device": lambda: tinygrad_tf.device("cpu"),
             "set_default_tensor_type": _set_default_tensor_type,
             **{name: getattr(nn.functional, name) for name in ALSO_IN_TORCH},
+            **{f"{name}_": getattr(tinygrad_tf.Tensor, f"{name}_") for name in IN_PLACE},
             "set_float32_matmul_precision": _nothing,
             "get_float32_matmul_precision": lambda: "highest",
             "use_deterministic_algorithms": _nothing,
@@ -257,6 +258,11 @@ ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, to
     "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",
     "layer_norm", "max_pool1d", "max_pool2d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu",
     "rms_norm", "selu", "threshold",
+)  # fmt: skip
+IN_PLACE = (  # methods that PyTorch has as functions, too
+    "abs", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "detach", "erf", "exp", "exp2", "expm1", "fill", "floor",
+    "frac", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sqrt",
+    "square", "tan", "tanh", "trunc", "zero",
 )  # fmt: skip
 SPECIAL = ("erf", "erfc", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
 

@@ -33,8 +33,9 @@ def _kind(dtype: Any, otherwise: Any = None) -> np.dtype:
     return default_float() if otherwise is None else np.dtype(otherwise)
 
 
-def _sizes(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    found = sizes_of(name, sizes)
+def _sizes(name: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    """A shape given as zeros(2, 3), zeros((2, 3)) or zeros(size=(2, 3))."""
+    found = sizes_of(name, sizes if size is None else (*sizes, size))
     if any(n < 0 for n in found):
         raise RuntimeError(f"{name}: a shape has no negative sizes, got {found}")
     return found
@@ -163,16 +164,17 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.zeros(_sizes("zeros", size), _kind(dtype)), requires_grad, device)
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return _finish(np.zeros(_sizes("zeros", sizes, size), _kind(dtype)), requires_grad, device)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _finish(np.ones(_sizes("ones", size), _kind(dtype)), requires_grad, device)
+def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return _finish(np.ones(_sizes("ones", sizes, size), _kind(dtype)), requires_grad, device)
 
 
 def empty(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
@@ -180,7 +182,7 @@ def empty(
     memory_format: Any = None,
 ) -> Tensor:
     """Zeros: memory with leftovers of other arrays in it has cost people days."""
-    return _finish(np.zeros(_sizes("empty", size), _kind(dtype)), requires_grad, device)
+    return _finish(np.zeros(_sizes("empty", sizes, size), _kind(dtype)), requires_grad, device)
 
 
 def zeros_like(
@@ -291,25 +293,55 @@ def _generator(generator: Generator | None) -> Generator:
 
 
 def rand(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    return _finish(_generator(generator).uniform(_sizes("rand", size), dtype=_kind(dtype)), requires_grad, device)
+    values = _generator(generator).uniform(_sizes("rand", sizes, size), dtype=_kind(dtype))
+    return _finish(values, requires_grad, device)
 
 
 def randn(
-    *size: Any, generator: Generator | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    *sizes: Any,
+    size: Any = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Normal with mean 0 and standard deviation 1."""
-    return _finish(_generator(generator).normal(_sizes("randn", size), dtype=_kind(dtype)), requires_grad, device)
+    values = _generator(generator).normal(_sizes("randn", sizes, size), dtype=_kind(dtype))
+    return _finish(values, requires_grad, device)
 
 
-def rand_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return rand(input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device, requires_grad=requires_grad)
+def rand_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    kind = _kind(dtype, input.array.dtype)
+    return rand(input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
 
 
-def randn_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return randn(input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device, requires_grad=requires_grad)
+def randn_like(
+    input: Tensor,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    kind = _kind(dtype, input.array.dtype)
+    return randn(input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
 
 
 def normal(
@@ -358,8 +390,20 @@ def randint(
     return _finish(values.astype(kind, copy=False), requires_grad, device)
 
 
-def randint_like(input: Tensor, *bounds: int, dtype: Any = None, device: Any = None) -> Tensor:
-    return randint(*bounds, input.array.shape, dtype=_kind(dtype, input.array.dtype), device=device)
+def randint_like(
+    input: Tensor,
+    *bounds: int,
+    low: int | None = None,
+    high: int | None = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """randint_like(input, high) or randint_like(input, low, high): see randint."""
+    kind = _kind(dtype, input.array.dtype)
+    how: dict[str, Any] = {"generator": generator, "dtype": kind, "device": device, "requires_grad": requires_grad}
+    return randint(*bounds, size=input.array.shape, low=low, high=high, **how)
 
 
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:

@@ -293,13 +293,17 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
-def searchsorted(sorted_sequence: Tensor, input: Any, *, right: bool = False, side: str | None = None) -> Tensor:
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None
+) -> Tensor:
     """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row."""
-    return order.searchsorted(sorted_sequence, input, right or side == "right")
+    places: Tensor = order.searchsorted(sorted_sequence, input, right or side == "right")
+    return places.int() if out_int32 else places
 
 
-def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
-    return order.searchsorted(boundaries, input, right)
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Between which of the sorted boundaries each value lies."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
@@ -311,18 +315,20 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 @numpy_names
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """One after the other along an axis that is there."""
-    return shape.cat(tensors, dim)
+    result = shape.cat(tensors, dim)
+    return result if out is None else _written("cat", out, result)
 
 
 concat = concatenate = cat
 
 
 @numpy_names
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     """Side by side along a new axis."""
-    return shape.stack(tensors, dim)
+    result = shape.stack(tensors, dim)
+    return result if out is None else _written("stack", out, result)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:

@@ -73,6 +73,7 @@ class ElementwiseMethods(engine.Tensor):
     add_, sub_, mul_, div_, neg_ = in_place(add), in_place(sub), in_place(mul), in_place(div), in_place(neg)
     floor_divide_, remainder_, fmod_, pow_ = in_place(floor_divide), in_place(remainder), in_place(fmod), in_place(pow)
     lerp_, addcmul_, addcdiv_ = in_place(lerp), in_place(addcmul), in_place(addcdiv)
+    subtract_, multiply_, divide_, true_divide_, negative_ = sub_, mul_, div_, div_, neg_
 
     # --- functions ------------------------------------------------------------------------------------------------
 
@@ -185,6 +186,10 @@ class ElementwiseMethods(engine.Tensor):
         return softmax.log_softmax(self, dim, None if dtype is None else array_dtype(dtype))
 
     absolute = abs
+    arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+    exp2_, log2_, log10_, logit_ = in_place(exp2), in_place(log2), in_place(log10), in_place(logit)
+    asin_, acos_, atan_, sinh_, cosh_ = in_place(asin), in_place(acos), in_place(atan), in_place(sinh), in_place(cosh)
+    asinh_, acosh_, atanh_ = in_place(asinh), in_place(acosh), in_place(atanh)
     abs_, exp_, expm1_, log_, log1p_ = in_place(abs), in_place(exp), in_place(expm1), in_place(log), in_place(log1p)
     sqrt_, rsqrt_, square_, reciprocal_ = in_place(sqrt), in_place(rsqrt), in_place(square), in_place(reciprocal)
     sin_, cos_, tan_, tanh_ = in_place(sin), in_place(cos), in_place(tan), in_place(tanh)
@@ -251,7 +256,7 @@ class ElementwiseMethods(engine.Tensor):
         in_place(round),
     )
     clamp_, clip_, clamp_min_, clamp_max_ = in_place(clamp), in_place(clip), in_place(clamp_min), in_place(clamp_max)
-    masked_fill_, nan_to_num_ = in_place(masked_fill), in_place(nan_to_num)
+    masked_fill_, nan_to_num_, frac_ = in_place(masked_fill), in_place(nan_to_num), in_place(frac)
 
     # --- comparisons, tests, bits: bool or integer results, without gradients -------------------------------------
 

@@ -137,8 +137,10 @@ class IndexingMethods(engine.Tensor):
             high = {"f": 2**24, "V": 2**8, "b": 2}.get(kind.kind) or int(np.iinfo(kind).max)
         return self.copy_(engine.make(_of(generator).integers(low, high, self.array.shape)))
 
-    def bernoulli(self, *, generator: Generator | None = None) -> Tensor:
-        """0 or 1, where this tensor holds the probability of 1."""
+    def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+        """0 or 1, where this tensor holds the probability of 1, or with the same probability p everywhere."""
+        if p is not None:
+            return engine.make(_of(generator).bernoulli(p, self.array.shape).astype(self.array.dtype))
         return engine.make(_of(generator).bernoulli(self.array).astype(self.array.dtype))
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
@@ -165,9 +167,9 @@ class IndexingMethods(engine.Tensor):
     def mv(self, vec: Tensor) -> Tensor:
         return linalg.mv(self, vec)
 
-    def dot(self, other: Tensor) -> Tensor:
+    def dot(self, tensor: Tensor) -> Tensor:
         """The sum of the products of two vectors' elements."""
-        return linalg.dot(self, other)
+        return linalg.dot(self, tensor)
 
     def outer(self, vec2: Tensor) -> Tensor:
         """out[i][j] = self[i] * vec2[j]."""

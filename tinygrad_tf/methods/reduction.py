@@ -9,6 +9,7 @@ from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.methods._tools import in_place, numpy_names
 from tinygrad_tf.ops import elementwise, order, reduce, scan
 from tinygrad_tf.ops._types import axes, axis
+from tinygrad_tf.ops.shape import cat
 
 if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
@@ -126,21 +127,25 @@ class ReductionMethods(engine.Tensor):
     @overload
     def max(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
     @overload
-    def max(self, dim: Tensor) -> Tensor: ...
+    def max(self, dim: Tensor, /) -> Tensor: ...
+    @overload
+    def max(self, *, other: Tensor) -> Tensor: ...
     @numpy_names
-    def max(self, dim: Any = None, keepdim: bool = False) -> Any:
+    def max(self, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
         """The largest element; with `dim`, the largest along it and where it is; with a tensor, as `maximum`."""
-        return _extreme(self, dim, keepdim, True)
+        return _extreme(self, dim if other is None else other, keepdim, True)
 
     @overload
     def min(self) -> Tensor: ...
     @overload
     def min(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
     @overload
-    def min(self, dim: Tensor) -> Tensor: ...
+    def min(self, dim: Tensor, /) -> Tensor: ...
+    @overload
+    def min(self, *, other: Tensor) -> Tensor: ...
     @numpy_names
-    def min(self, dim: Any = None, keepdim: bool = False) -> Any:
-        return _extreme(self, dim, keepdim, False)
+    def min(self, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+        return _extreme(self, dim if other is None else other, keepdim, False)
 
     @numpy_names
     def argmax(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -176,9 +181,11 @@ class ReductionMethods(engine.Tensor):
         return scan.logcumsumexp(self, dim=axis("logcumsumexp", dim, self.array.ndim))
 
     @numpy_names
-    def diff(self, n: int = 1, dim: int = -1) -> Tensor:
-        """Each entry minus the one before, n times."""
-        return scan.diff(self, n, axis("diff", dim, self.array.ndim))
+    def diff(self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """Each entry minus the one before, n times; `prepend` and `append` are put at the ends before."""
+        parts = [part for part in (prepend, self, append) if part is not None]
+        dim = axis("diff", dim, self.array.ndim)
+        return scan.diff(self if len(parts) == 1 else cat(parts, dim), n, dim)
 
     cumsum_, cumprod_ = in_place(cumsum), in_place(cumprod)
 
@@ -213,9 +220,14 @@ class ReductionMethods(engine.Tensor):
         return order.median_of_all(self) if dim is None else PAIRS["median"](*order.median(self, dim, keepdim))
 
     @numpy_names
-    def quantile(self, q: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
-        """The value below which a share q of the elements lies."""
-        return order.quantile(self, q, dim, keepdim)
+    def quantile(
+        self, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    ) -> Tensor:
+        """The value below which a share q of the elements lies; for a tensor of shares, one after the other.
+
+        interpolation, where it lies between two elements: "linear", "lower", "higher", "nearest" or "midpoint".
+        """
+        return order.quantile(self, q, dim, keepdim, interpolation)
 
     @overload
     def unique(

@@ -17,21 +17,28 @@ if TYPE_CHECKING:
 Dim = int | tuple[int, ...] | list[int] | None
 
 
+def _reshape(x: Any, sizes: tuple[Any, ...]) -> Any:
+    wanted = shape.resolve_shape("reshape", shape.sizes_of("reshape", sizes), x.array.size)
+    return shape.reshape(x, shape=wanted)
+
+
 class ShapeMethods(engine.Tensor):
     __slots__ = ()
 
     # --- the same elements in another shape -----------------------------------------------------------------------
 
-    def view(self, *sizes: Any) -> Tensor:
+    # Sizes and axes may be written one by one, as a tuple, or as a tuple by its name: repeat(repeats=(2, 1)).
+
+    def view(self, *sizes: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """The same memory in another shape; use reshape if it may be copied. view(dtype): other numbers."""
+        sizes = sizes if size is None and dtype is None else (size if dtype is None else dtype,)
         if len(sizes) == 1 and isinstance(sizes[0], DType):
             return shape.view_dtype(self, sizes[0].dtype)
         return shape.view(self, shape.sizes_of("view", sizes))
 
-    def reshape(self, *sizes: Any) -> Tensor:
+    def reshape(self, *sizes: Any, shape: Any = None) -> Tensor:
         """Another shape: a view where the memory allows it, a copy otherwise."""
-        wanted = shape.resolve_shape("reshape", shape.sizes_of("reshape", sizes), self.array.size)
-        return shape.reshape(self, shape=wanted)
+        return _reshape(self, sizes if shape is None else (shape,))
 
     def view_as(self, other: Tensor) -> Tensor:
         return shape.view(self, other.array.shape)
@@ -53,14 +60,17 @@ class ShapeMethods(engine.Tensor):
         """Two axes exchanged, as a view."""
         return shape.transpose(self, dim0, dim1)
 
-    def permute(self, *dims: Any) -> Tensor:
+    def permute(self, *axes: Any, dims: Any = None) -> Tensor:
         """All axes in another order, as a view."""
-        return shape.permute_all(self, shape.sizes_of("permute", dims))
+        return shape.permute_all(self, shape.sizes_of("permute", axes if dims is None else (dims,)))
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
         return shape.movedim(self, source, destination)
 
-    swapaxes, swapdims, moveaxis = transpose, transpose, movedim
+    def swapaxes(self, axis0: int, axis1: int) -> Tensor:
+        return shape.transpose(self, axis0, axis1)
+
+    swapdims, moveaxis = transpose, movedim
 
     def t(self) -> Tensor:
         """The transpose of a matrix; a vector stays as it is."""
@@ -84,9 +94,9 @@ class ShapeMethods(engine.Tensor):
         """Without axes of size 1: all of them, or those named."""
         return shape.squeeze(self, dim)
 
-    def expand(self, *sizes: Any) -> Tensor:
+    def expand(self, *sizes: Any, size: Any = None) -> Tensor:
         """Axes of size 1 made larger, without copying; -1 keeps a size."""
-        return shape.broadcast_to(self, shape.sizes_of("expand", sizes))
+        return shape.broadcast_to(self, shape.sizes_of("expand", sizes if size is None else (size,)))
 
     def expand_as(self, other: Tensor) -> Tensor:
         return shape.broadcast_to(self, other.array.shape)
@@ -173,9 +183,9 @@ class ShapeMethods(engine.Tensor):
 
     # --- repeating and turning ------------------------------------------------------------------------------------
 
-    def flip(self, *dims: Any) -> Tensor:
+    def flip(self, *turned: Any, dims: Any = None) -> Tensor:
         """Axes in reverse order, as a copy."""
-        named = shape.sizes_of("flip", dims)
+        named = shape.sizes_of("flip", turned if dims is None else (dims,))
         return shape.flip(self, dims=axes("flip", named, self.array.ndim) if named else ())
 
     def fliplr(self) -> Tensor:
@@ -188,14 +198,14 @@ class ShapeMethods(engine.Tensor):
         """Shifted along axes; what leaves at the end comes back at the start."""
         return arrange.roll(self, shifts, dims)
 
-    def repeat(self, *sizes: Any) -> Tensor:
+    def repeat(self, *sizes: Any, repeats: Any = None) -> Tensor:
         """The whole tensor, sizes[i] times along axis i."""
-        return arrange.repeat(self, shape.sizes_of("repeat", sizes))
+        return arrange.repeat(self, shape.sizes_of("repeat", sizes if repeats is None else (repeats,)))
 
-    def tile(self, *sizes: Any) -> Tensor:
+    def tile(self, *sizes: Any, dims: Any = None) -> Tensor:
         """As repeat, but missing sizes count as 1."""
-        return arrange.tile(self, shape.sizes_of("tile", sizes))
+        return arrange.tile(self, shape.sizes_of("tile", sizes if dims is None else (dims,)))
 
-    def repeat_interleave(self, repeats: Any, dim: int | None = None) -> Tensor:
-        """Each entry `repeats` times, one after the other."""
+    def repeat_interleave(self, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
+        """Each entry `repeats` times, one after the other; output_size only says what the axis will measure."""
         return arrange.repeat_interleave(self, repeats, dim)

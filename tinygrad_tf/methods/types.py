@@ -144,14 +144,22 @@ class TypeMethods(engine.Tensor):
             return self.new_tensor(data[0])
         return self.new_zeros(*data)
 
-    def new_empty(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        return self.new_zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+    def new_empty(
+        self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        return self.new_zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
-    def new_zeros(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        return self._new(np.zeros(sizes_of("new_zeros", size), self._kind(dtype)), device, requires_grad)
+    def new_zeros(
+        self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        wanted = sizes_of("new_zeros", sizes if size is None else (size,))
+        return self._new(np.zeros(wanted, self._kind(dtype)), device, requires_grad)
 
-    def new_ones(self, *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-        return self._new(np.ones(sizes_of("new_ones", size), self._kind(dtype)), device, requires_grad)
+    def new_ones(
+        self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        wanted = sizes_of("new_ones", sizes if size is None else (size,))
+        return self._new(np.ones(wanted, self._kind(dtype)), device, requires_grad)
 
     def new_full(
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False

@@ -94,8 +94,12 @@ class Conv1d(_Convolution):
     """
 
     def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """The layer with other weights: what classes that change the weights on the way override or call."""
         x, padding = self._padded(input)
-        return F.conv1d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return F.conv1d(x, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv2d(_Convolution):
@@ -112,8 +116,12 @@ class Conv2d(_Convolution):
     axes = 2
 
     def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """As Conv1d's."""
         x, padding = self._padded(input)
-        return F.conv2d(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return F.conv2d(x, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class _TransposedConvolution(_Convolution):

@@ -221,11 +221,11 @@ class Module:
             else:
                 parameter.grad.array[...] = 0
 
-    def apply(self, function: Callable[[Module], Any]) -> Self:
-        """Call `function` with every module inside, children first, then with this one."""
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` with every module inside, children first, then with this one."""
         for child in self.children():
-            child.apply(function)
-        function(self)
+            child.apply(fn)
+        fn(self)
         return self
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:

@@ -6,6 +6,8 @@ counts as larger than every number.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from tinygrad_tf.ops._types import axis, category
 from tinygrad_tf.ops.elementwise import lerp
 from tinygrad_tf.ops.index import gather
 from tinygrad_tf.ops.scan import cumulative_extreme
-from tinygrad_tf.ops.shape import flatten, squeeze
+from tinygrad_tf.ops.shape import flatten, squeeze, stack
 
 Pair = tuple[Any, Any]
 
@@ -116,11 +118,24 @@ def median_of_all(x: Tensor) -> Any:
     return median(flatten(x), 0)[0]
 
 
-def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The value below which a share q of the elements lies, between two of them in proportion."""
+BETWEEN: dict[str, Callable[[float], float]] = {  # which place is taken for one between two elements
+    "linear": float,
+    "lower": math.floor,
+    "higher": math.ceil,
+    "midpoint": lambda place: (math.floor(place) + math.ceil(place)) / 2,
+    "nearest": round,  # of two as near, the one at the even place
+}
+
+
+def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, interpolation: str = "linear") -> Any:
+    """The value below which a share q of the elements lies; for a vector of shares, one after the other."""
+    if interpolation not in BETWEEN:
+        raise RuntimeError(f"quantile: interpolation must be one of {', '.join(BETWEEN)}, got {interpolation!r}")
     if isinstance(q, Tensor):
+        if q.array.ndim > 1:
+            raise RuntimeError(f"quantile: q must be a number or a vector, got a tensor of shape {q.array.shape}")
         if q.array.ndim:
-            raise RuntimeError(f"quantile: q must be a number, got a tensor of shape {q.array.shape}")
+            return stack([quantile(x, share, dim, keepdim, interpolation) for share in q.array.tolist()])
         q = q.array.item()
     if not 0.0 <= q <= 1.0:
         raise RuntimeError(f"quantile: q must be in [0, 1], got {q}")
@@ -130,7 +145,7 @@ def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False) -
     low = int(place)
     below = kthvalue(rows, low + 1, dim, keepdim)[0]
     above = kthvalue(rows, min(low + 2, rows.array.shape[dim]), dim, keepdim)[0]
-    return lerp(below, above, place - low)
+    return lerp(below, above, BETWEEN[interpolation](place) - low)
 
 
 # --- counting and searching: integers, without gradients --------------------------------------------------------------

@@ -32,9 +32,9 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own."""
-        group = dict(group)
+        group = dict(param_group)
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
         params = [p[1] if isinstance(p, tuple) else p for p in params]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,19 +159,66 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout of whole channels of (N, C, L) or (C, L)."""
-    return dropout2d(input, p, training, inplace)
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: input must be (N, C, L) or (C, L), got shape {input.array.shape}")
+    return _dropped("dropout1d", input, p, training, inplace, _one_each(input, input.ndim - 1))
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels of (N, C, H, W)."""
-    lead = 2 if input.ndim > 2 else 1
-    shape = (*input.array.shape[:lead], *(1,) * (input.ndim - lead))
-    return _dropped("dropout of channels", input, p, training, inplace, shape)
+    """Dropout of whole channels of (N, C, H, W); the first two axes are N and C whatever follows them."""
+    if input.ndim < 2:
+        raise RuntimeError(f"dropout2d: input must be (N, C, H, W), got shape {input.array.shape}")
+    return _dropped("dropout2d", input, p, training, inplace, _one_each(input, 2))
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    if input.ndim < 2:
+        raise RuntimeError(f"dropout3d: input must be (N, C, D, H, W), got shape {input.array.shape}")
+    return _dropped("dropout3d", input, p, training, inplace, _one_each(input, 1 if input.ndim == 4 else 2))
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean 0 and variance 1, for SELU: what is dropped takes its lower limit (Klambauer, 2017)."""
+    return _alpha_dropped("alpha_dropout", input, p, training, inplace, input.array.shape)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Alpha dropout of whole channels of (N, C, *)."""
+    if input.ndim < 2:
+        raise RuntimeError(f"feature_alpha_dropout: input must be (N, C, *), got shape {input.array.shape}")
+    return _alpha_dropped("feature_alpha_dropout", input, p, training, inplace, _one_each(input, 2))
+
+
+SELU_LIMIT = 1.7580993408473766  # scale * alpha of SELU: -SELU_LIMIT is what it tends to on the left
+
+
+def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
+    _check_probability(name, p)
+    if not training or p == 0.0:
+        return input
+    if p == 1.0:
+        return input.mul_(0.0) if inplace else input * 0.0
+    keep = random.default_generator.bernoulli(1.0 - p, shape).astype(input.array.dtype)
+    scale = 1.0 / math.sqrt((SELU_LIMIT * SELU_LIMIT * p + 1.0) * (1.0 - p))
+    shift = (keep - 1) * (SELU_LIMIT * scale) + SELU_LIMIT * scale * p
+    if inplace:
+        return input.mul_(make(keep * scale)).add_(make(shift))
+    return input * make(keep * scale) + make(shift)
+
+
+def _one_each(input: Tensor, lead: int) -> tuple[int, ...]:
+    """The shape of one number for each entry of the first `lead` axes."""
+    return (*input.array.shape[:lead], *(1,) * (input.ndim - lead))
+
+
+def _check_probability(name: str, p: float) -> None:
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"{name}: p must be in [0, 1], got {p}")
 
 
 def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: p must be in [0, 1], got {p}")
+    _check_probability(name, p)
     if not training or p == 0.0:
         return input
     keep = random.default_generator.bernoulli(1.0 - p, shape)

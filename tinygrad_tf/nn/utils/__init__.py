@@ -20,9 +20,11 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def get_total_norm(gradients: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
-    """The norm of all gradients as one long vector, gathered in float64, so that no square overflows."""
-    arrays = [g.array for g in gradients]
+def get_total_norm(
+    tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Tensor:
+    """The norm of all tensors (gradients) as one long vector, gathered in float64, so that no square overflows."""
+    arrays = [g.array for g in tensors]
     dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
     norm_type = float(norm_type)
     if norm_type == 2.0 and arrays:
@@ -82,10 +84,10 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     return cat([p.reshape(-1) for p in parameters])
 
 
-def vector_to_parameters(vector: Tensor, parameters: Iterable[Any]) -> None:
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     start = 0
     for p in parameters:
         size = p.array.size
-        p.array[...] = vector.array[start : start + size].reshape(p.array.shape)
+        p.array[...] = vec.array[start : start + size].reshape(p.array.shape)
         p.storage.changed = next(clock)
         start += size
