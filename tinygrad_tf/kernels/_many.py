@@ -26,6 +26,19 @@ def addresses(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.array([array.__array_interface__["data"][0] for array in arrays], np.int64)
 
 
+def overlapping(arrays: Sequence[np.ndarray]) -> set[int]:
+    """The numbers of those arrays that share memory with another one."""
+    found: set[int] = set()
+    last, end = 0, 0  # of the array that reaches furthest so far
+    bounds = sorted((*np.lib.array_utils.byte_bounds(array), i) for i, array in enumerate(arrays) if array.size)
+    for start, stop, i in bounds:
+        if start < end:
+            found |= {i, last}
+        if stop > end:
+            last, end = i, stop
+    return found
+
+
 def table(lists: Sequence[np.ndarray], sizes: tuple[int, ...], itemsize: int) -> tuple[np.ndarray, np.ndarray]:
     """(table, starts) for arrays of these sizes, from one vector of addresses for each list."""
     owners, offsets, counts, starts = _cut(sizes)

@@ -9,8 +9,8 @@ Decoupled Weight Decay Regularization, 2019, algorithm 2), in PyTorch's order of
     p = p - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
 
 Parameters, m and v are changed in place. float32 and float64 C-contiguous arrays go to the kernel, all in one call
-(`_many.py`); any others to the reference, one by one. Microseconds on one core for the 52 parameters of a small GPT
-(810,000 numbers), and for 50 parameters of 128 numbers:
+(`_many.py`); any others, and parameters that share memory, to the reference, one by one. Microseconds on one core for
+the 52 parameters of a small GPT (810,000 numbers), and for 50 parameters of 128 numbers:
 
     NumPy, parameter by parameter       7642    530
     a kernel call for each parameter    2967   1367
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
-from tinygrad_tf.kernels._many import addresses, array_at, is_plain, table
+from tinygrad_tf.kernels._many import addresses, array_at, is_plain, overlapping, table
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._scalar import widest_vectors
 
@@ -40,14 +40,13 @@ class Plan:
 
     def __init__(self, params: Sequence[Array], exp_avgs: Sequence[Array], exp_avg_sqs: Sequence[Array]) -> None:
         self.arrays = [*params, *exp_avgs, *exp_avg_sqs]  # kept, so that their addresses stay theirs
-        if len({id(p) for p in params}) < len(params):
-            raise ValueError("a parameter is given twice: it would be changed twice in each step")
+        shared = overlapping(params)  # these are changed one after another
         self.groups: dict[Any, list[int]] = {}
         self.others: list[int] = []
         for i, (p, m, v) in enumerate(zip(params, exp_avgs, exp_avg_sqs, strict=True)):
             if not p.shape == m.shape == v.shape:
                 raise ValueError(f"parameter {i} has shape {p.shape}, but its moments have {m.shape} and {v.shape}")
-            plain = is_plain(p) and is_plain(m) and is_plain(v) and p.dtype == m.dtype == v.dtype
+            plain = is_plain(p) and is_plain(m) and is_plain(v) and p.dtype == m.dtype == v.dtype and i not in shared
             (self.groups.setdefault(p.dtype, []) if plain else self.others).append(i)
         self.addresses = {
             dtype: [addresses([arrays[i] for i in members]) for arrays in (params, exp_avgs, exp_avg_sqs)]
