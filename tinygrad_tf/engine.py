@@ -36,7 +36,7 @@ from tinygrad_tf.graph import (
     retain_grad,
     use_reference,
 )
-from tinygrad_tf.regions import Region, add, assemble
+from tinygrad_tf.regions import Region, add, assemble, wide
 
 __all__ = [
     "Fused",
@@ -80,7 +80,7 @@ def expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    return g.sum(axis=axes, keepdims=True).reshape(shape)
+    return g.sum(axis=axes, keepdims=True, dtype=wide(g.dtype)).reshape(shape)
 
 
 @primitive(x=lambda g: g)

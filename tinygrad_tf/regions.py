@@ -1,5 +1,6 @@
 """How the gradients that come to one tensor are added up.
 
+wide       the dtype in which many numbers are added up
 add        two whole ones, in the memory of one of them if it may be overwritten
 Region     one that is zero outside a part of the tensor: what slices send back
 assemble   regions, put together once all have come
@@ -15,7 +16,13 @@ import numpy as np
 
 from tinygrad_tf import kernels
 
+FLOAT32 = np.dtype(np.float32)
 LARGE = 1 << 15  # elements from which sums are left to a kernel
+
+
+def wide(dtype: np.dtype) -> np.dtype:
+    """The dtype for sums of many numbers: float32 for 16-bit ones, whose sums stop at 256 or 2048 times a summand."""
+    return FLOAT32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 
 def add(held: np.ndarray, own: bool, part: np.ndarray, fresh: bool) -> np.ndarray:
@@ -43,7 +50,7 @@ class Region:
 
     def add_to(self, total: np.ndarray) -> None:
         if self.repeats:
-            np.add.at(total, self.index, self.value)
+            np.add.at(total, self.index, self.value.astype(total.dtype, copy=False))
         else:
             total[self.index] += self.value
 
@@ -88,10 +95,11 @@ def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype)
                 if whole is not None:
                     return whole, False
                 return np.concatenate(parts, axis, dtype=dtype, casting="unsafe"), True
-    total = np.zeros(shape, dtype)
+    many = len(regions) > 1 or regions[0].repeats
+    total = np.zeros(shape, wide(dtype) if many else dtype)
     for region in regions:
         region.add_to(total)
-    return total, True
+    return total.astype(dtype, copy=False), True
 
 
 def _array_of(parts: Sequence[np.ndarray], axis: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:

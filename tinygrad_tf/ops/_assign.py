@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, make, primitive
+from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._at_index import assign, getitem, put
 from tinygrad_tf.ops._places import masked, normal_index, places, slices_along
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import div, where
+from tinygrad_tf.regions import wide
 
 REDUCTIONS = ("sum", "mean", "prod", "amax", "amin")
 
@@ -26,6 +27,14 @@ def _check_same_dtype(name: str, what: str, values: Tensor, x: Tensor) -> None:
     if values.array.dtype != x.array.dtype:
         wanted, got = x.array.dtype, values.array.dtype
         raise RuntimeError(f"{name}: {what} must have the dtype of the tensor, {wanted}, got {got}; cast it with .to")
+
+
+def _added(x: Tensor, values: Tensor, index: Any) -> Any:
+    """x with the values added at the index; 16-bit numbers are added up in float32 and rounded once."""
+    dtype = x.array.dtype
+    if wide(dtype) != dtype:
+        return cast(_added(cast(x, dtype=wide(dtype)), cast(values, dtype=wide(dtype)), index), dtype=dtype)
+    return x + put(values, index=index, shape=x.array.shape)
 
 
 # --- element by element -----------------------------------------------------------------------------------------------
@@ -58,7 +67,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Any, reduce: str | None = N
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Any:
     """x with src added at `index` along `dim`."""
     where_to = places("scatter_add", x.array.shape, dim, index)
-    return x + put(_source("scatter_add", src, index, x), index=where_to, shape=x.array.shape)
+    return _added(x, _source("scatter_add", src, index, x), where_to)
 
 
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Any:
@@ -66,7 +75,15 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
     if reduce not in REDUCTIONS:
         raise RuntimeError(f"scatter_reduce: reduce must be one of {', '.join(REDUCTIONS)}, got {reduce!r}")
     where_to = places("scatter_reduce", x.array.shape, dim, index)
-    src, shape, dtype = _source("scatter_reduce", src, index, x), x.array.shape, x.array.dtype
+    src, dtype = _source("scatter_reduce", src, index, x), x.array.dtype
+    if wide(dtype) == dtype:
+        return _reduced(x, src, where_to, reduce, include_self)
+    x, src = (cast(t, dtype=wide(dtype)) for t in (x, src))
+    return cast(_reduced(x, src, where_to, reduce, include_self), dtype=dtype)
+
+
+def _reduced(x: Tensor, src: Tensor, where_to: Any, reduce: str, include_self: bool) -> Any:
+    shape, dtype = x.array.shape, x.array.dtype
     hits = np.zeros(shape, np.int64)
     np.add.at(hits, where_to, 1)
     if not include_self:
@@ -75,7 +92,7 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
         return _extreme(x, src, index=where_to, largest=reduce == "amax")
     if reduce == "prod":
         return _product(x, src, where_to)
-    total = x + put(src, index=where_to, shape=shape)
+    total = _added(x, src, where_to)
     return total if reduce == "sum" else _divided(total, np.maximum(hits + include_self, 1))
 
 
@@ -155,7 +172,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any = 1
     key = slices_along("index_add", x, dim, index)
     added = source if alpha == 1 else source * alpha
     _check_slices("index_add", x, key, added)
-    return x + put(added, index=key, shape=x.array.shape)
+    return _added(x, added, key)
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
@@ -184,7 +201,7 @@ def index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) ->
     try:
         if not accumulate:
             return assign(x, values, index=key)
-        return x + put(expand(values, shape=x.array[key].shape), index=key, shape=x.array.shape)
+        return _added(x, expand(values, shape=x.array[key].shape), key)
     except (IndexError, ValueError) as error:
         kind = IndexError if isinstance(error, IndexError) else RuntimeError
         raise kind(f"index_put: {error} (the tensor has shape {x.array.shape})") from None
@@ -197,8 +214,8 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
     """x with the first elements of `source`, in order, where the mask is True."""
     _check_same_dtype("masked_scatter", "source", source, x)
     x, chosen = masked("masked_scatter", x, mask)
-    count = int(np.count_nonzero(chosen))
+    count = int(np.count_nonzero(chosen[0]))
     if source.array.size < count:
         raise RuntimeError(f"masked_scatter: the mask asks for {count} elements, source has {source.array.size}")
     first = np.unravel_index(np.arange(count), source.array.shape)
-    return assign(x, getitem(source, index=first), index=(chosen,))
+    return assign(x, getitem(source, index=first), index=chosen)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor, primitive
 from tinygrad_tf.ops._places import may_repeat
-from tinygrad_tf.regions import Region
+from tinygrad_tf.regions import Region, wide
 
 
 def _scatter_rule(g: Any, index: Any, shapes: list[tuple[int, ...]]) -> Any:
@@ -29,9 +29,10 @@ def getitem(x: np.ndarray, *, index: Any) -> np.ndarray:
 @primitive(g=lambda h, index: getitem(h, index=index))
 def put(g: np.ndarray, *, index: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Zeros of `shape` with g added at the index."""
-    total = np.zeros(shape, g.dtype)
-    Region(index, g, repeats=may_repeat(index)).add_to(total)
-    return total
+    repeats = may_repeat(index)
+    total = np.zeros(shape, wide(g.dtype) if repeats else g.dtype)
+    Region(index, g, repeats).add_to(total)
+    return total.astype(g.dtype, copy=False)
 
 
 @primitive(x=lambda g, index: blank(g, index=index), value=lambda g, index: getitem(g, index=index))

@@ -10,7 +10,7 @@ from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, fused, make
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.index import getitem
-from tinygrad_tf.ops.reduce import sum_
+from tinygrad_tf.ops.reduce import mean_over, sum_
 from tinygrad_tf.ops.softmax import log_softmax_
 
 
@@ -87,9 +87,8 @@ def cross_entropy(
     )
     if reduction == "none":
         return losses.reshape(wanted)
-    total = sum_(losses, dims=(0,), keepdim=False)
     if reduction == "sum":
-        return total
+        return sum_(losses, dims=(0,), keepdim=False)
     counts = flat != ignore_index
-    share = float(np.count_nonzero(counts)) if class_weight is None else float(class_weight[flat[counts]].sum())
-    return total / share
+    share = np.count_nonzero(counts) if class_weight is None else class_weight[flat[counts]].sum(dtype=np.float64)
+    return mean_over(float(share), losses)

@@ -10,10 +10,11 @@ import numpy as np
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._types import axes, axis, category
 from tinygrad_tf.ops.elementwise import abs_, exp, log, power, sqrt, square, where
-from tinygrad_tf.ops.scan import cumprod, moved
+from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape
 
 Dim = int | tuple[int, ...] | list[int] | None
+FLOAT32 = np.dtype(np.float32)
 
 
 def _kept(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
@@ -23,9 +24,8 @@ def _kept(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
 
 @primitive(x=lambda g, shapes, dims: expand(reshape(g, shape=_kept(shapes[0], dims)), shape=shapes[0]))
 def sum_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    kind = category(x.dtype)
-    wide = np.int64 if kind < 2 else np.float32 if x.dtype.itemsize == 2 else x.dtype
-    return np.asarray(x.sum(axis=dims, keepdims=keepdim, dtype=wide)).astype(x.dtype if kind == 2 else wide, copy=False)
+    total = np.asarray(x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x)))
+    return total.astype(x.dtype, copy=False) if category(x.dtype) == 2 else total
 
 
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
@@ -38,7 +38,7 @@ def _count(x: Tensor, dims: tuple[int, ...]) -> int:
 
 def _in_float32(function: Any, x: Tensor, *arguments: Any, **options: Any) -> Any:
     """16-bit numbers are reduced in float32, so that neither range nor precision is lost on the way."""
-    return cast(function(cast(x, dtype=np.dtype(np.float32)), *arguments, **options), dtype=x.array.dtype)
+    return cast(function(cast(x, dtype=FLOAT32), *arguments, **options), dtype=x.array.dtype)
 
 
 def _needs_float(name: str, x: Tensor) -> None:
@@ -46,14 +46,18 @@ def _needs_float(name: str, x: Tensor) -> None:
         raise RuntimeError(f"{name}: needs a floating point tensor, got {x.array.dtype}; use x.float().{name}()")
 
 
+def mean_over(count: Any, x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
+    """sum(x) / count, in float32 for 16-bit numbers: a mean may be in range where the sum is not."""
+    if category(x.array.dtype) < 2 or x.array.dtype.itemsize > 2:
+        return sum(x, dim, keepdim) / count
+    count = cast(count, dtype=FLOAT32) if isinstance(count, Tensor) else count
+    return cast(sum(cast(x, dtype=FLOAT32), dim, keepdim) / count, dtype=x.array.dtype)
+
+
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
     _needs_float("mean", x)
-    if x.array.dtype.itemsize == 2:
-        return _in_float32(mean, x, dim, keepdim)
     dims = axes("mean", dim, x.array.ndim)
-    count = _count(x, dims)
-    total = sum_(x, dims=dims, keepdim=keepdim)
-    return total / float(count) if count else total * math.nan
+    return mean_over(float(_count(x, dims)), x, dims, keepdim)
 
 
 def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
@@ -103,6 +107,8 @@ def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool 
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
     """log sum exp(x) without overflow: the maximum is taken out first."""
     _needs_float("logsumexp", x)
+    if x.array.dtype.itemsize == 2:
+        return _in_float32(logsumexp, x, dim, keepdim)
     dims = axes("logsumexp", dim, x.array.ndim)
     largest = amax(x, dims=dims, keepdim=True).array
     shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
@@ -121,9 +127,8 @@ def _prod_rule(g: Any, x: Any, dim: int) -> Any:
 
 @primitive(x=_prod_rule)
 def _prod(x: np.ndarray, *, dim: int) -> np.ndarray:
-    wide = np.int64 if category(x.dtype) < 2 else np.float32 if x.dtype.itemsize == 2 else x.dtype
-    out = x.prod(axis=dim, keepdims=True, dtype=wide)
-    return out if category(x.dtype) < 2 else out.astype(x.dtype, copy=False)
+    out = x.prod(axis=dim, keepdims=True, dtype=dtype_of_totals(x))
+    return out.astype(x.dtype, copy=False) if category(x.dtype) == 2 else out
 
 
 def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -193,5 +198,5 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
 
 
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
-    there = make((x.array == x.array).astype(x.array.dtype))
-    return nansum(x, dim, keepdim) / sum(there, dim, keepdim)
+    count = sum(make(x.array == x.array), dim, keepdim)
+    return mean_over(count, where(x != x, 0, x), dim, keepdim)

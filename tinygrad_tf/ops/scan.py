@@ -11,6 +11,7 @@ from tinygrad_tf.engine import Tensor, make, primitive
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import exp
 from tinygrad_tf.ops.shape import cat, flip, narrow
+from tinygrad_tf.regions import wide
 
 
 def _reversed_cumsum(g: Any, dim: int) -> Any:
@@ -19,13 +20,21 @@ def _reversed_cumsum(g: Any, dim: int) -> Any:
     return flip(cumsum(flip(g, dims=(dim,)), dim=dim), dims=(dim,))
 
 
-def _wide(x: np.ndarray) -> Any:
-    return np.int64 if category(x.dtype) < 2 else x.dtype
+def dtype_of_totals(x: np.ndarray) -> np.dtype:
+    """The dtype in which sums and products of the elements are made: 64 bits for integers, no 16 for floats."""
+    return np.dtype(np.int64) if category(x.dtype) < 2 else wide(x.dtype)
+
+
+def _accumulated(function: Any, x: np.ndarray, dim: int) -> np.ndarray:
+    """The totals so far. Floats keep their dtype, but are rounded to 16 bits only when all totals are there."""
+    dtype = dtype_of_totals(x)
+    totals = function(x, axis=dim, dtype=dtype) if x.ndim else x.astype(dtype)
+    return totals.astype(x.dtype, copy=False) if category(x.dtype) == 2 else totals
 
 
 @primitive(x=_reversed_cumsum)
 def cumsum(x: np.ndarray, *, dim: int) -> np.ndarray:
-    return np.cumsum(x, axis=dim, dtype=_wide(x)) if x.ndim else x.astype(_wide(x))
+    return _accumulated(np.cumsum, x, dim)
 
 
 def _along(dim: int, part: Any) -> tuple[Any, ...]:
@@ -54,12 +63,12 @@ def _recurrence_slope(g: Any, a: Any, dim: int, backwards: bool) -> Any:
 )
 def recurrence(a: np.ndarray, b: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:
     """y[i] = a[i] y[i-1] + b[i] along dim, from y[-1] = 0."""
-    y = b.copy()
+    y = b.astype(wide(b.dtype))
     n = b.shape[dim]
     for i in range(n - 2, -1, -1) if backwards else range(1, n):
         before = i + 1 if backwards else i - 1
         y[_along(dim, i)] += a[_along(dim, i)] * y[_along(dim, before)]
-    return y
+    return y.astype(b.dtype, copy=False)
 
 
 def _cumprod_rule(g: Any, x: Any, dim: int, backwards: bool) -> Any:
@@ -72,10 +81,8 @@ def _cumprod_rule(g: Any, x: Any, dim: int, backwards: bool) -> Any:
 
 @primitive(x=_cumprod_rule)
 def cumprod(x: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:
-    if not x.ndim:
-        return x.astype(_wide(x))
-    way = _along(dim, slice(None, None, -1 if backwards else None))
-    return np.cumprod(x[way], axis=dim, dtype=_wide(x))[way]
+    way = _along(dim, slice(None, None, -1 if backwards else None)) if x.ndim else (...,)
+    return _accumulated(np.cumprod, x[way], dim)[way]
 
 
 def cumulative_extreme(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
@@ -101,7 +108,9 @@ def _logcumsumexp_rule(g: Any, x: Any, result: Any, dim: int) -> Any:
 @primitive(x=_logcumsumexp_rule)
 def logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
     """log of the sum of exp(x) so far, without overflow."""
-    return np.logaddexp.accumulate(x, axis=dim) if x.ndim else x.copy()
+    if not x.ndim:
+        return x.copy()
+    return np.logaddexp.accumulate(x.astype(wide(x.dtype), copy=False), axis=dim).astype(x.dtype, copy=False)
 
 
 def diff(x: Tensor, n: int, dim: int) -> Any:

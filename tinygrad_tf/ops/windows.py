@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf.engine import Tensor, primitive
 from tinygrad_tf.ops._types import axis
 from tinygrad_tf.ops.shape import movedim
+from tinygrad_tf.regions import wide
 
 Sizes = tuple[int, ...]
 
@@ -43,14 +44,14 @@ def overlap_add(g: np.ndarray, *, shape: Sizes, stride: Sizes, dilation: Sizes) 
     """The (..., H, W) in which every entry is the sum of what windows (..., rows, columns, *size) have at its place."""
     n = len(stride)
     counts, size = g.shape[-2 * n : -n], g.shape[-n:]
-    total = np.zeros(shape, g.dtype)
+    total = np.zeros(shape, wide(g.dtype))
     for offset in np.ndindex(*size):  # one place of the window at a time, all windows at once
         starts = [o * d for o, d in zip(offset, dilation, strict=True)]
         places = [slice(a, a + s * (c - 1) + 1, s) for a, s, c in zip(starts, stride, counts, strict=True)]
         index: Any = (..., *places)  # Any: NumPy's stubs know no such tuple
         if 0 not in counts:
             total[index] += g[(Ellipsis, *offset)]
-    return total
+    return total.astype(g.dtype, copy=False)
 
 
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Any:

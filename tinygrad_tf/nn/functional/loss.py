@@ -16,6 +16,7 @@ from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.activation import softplus
 from tinygrad_tf.ops.elementwise import abs_, exp, log, maximum, minimum, where
+from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.tensor import Tensor
 
 
@@ -120,7 +121,9 @@ def nll_loss(
     if weight is not None:
         weights = weights * weight.array[safe]
     losses = where(make(counts), -picked * make(weights), 0.0)
-    return losses.sum() / float(weights.sum()) if reduction == "mean" else reduced("nll_loss", losses, reduction)
+    if reduction == "mean":
+        return mean_over(float(weights.sum(dtype=np.float64)), losses)
+    return reduced("nll_loss", losses, reduction)
 
 
 @raised
@@ -142,7 +145,7 @@ def kl_div(
         there = target > 0
         losses = where(there, target * log(where(there, target, 1.0)), 0.0) - target * input
     if reduction == "batchmean":
-        return losses.sum() / float(input.array.shape[0] if input.ndim else 1)
+        return mean_over(float(input.array.shape[0] if input.ndim else 1), losses)
     return reduced("kl_div", losses, reduction)
 
 

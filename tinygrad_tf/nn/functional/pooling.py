@@ -11,6 +11,7 @@ from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.convolution import Sizes, batched, sizes_for
 from tinygrad_tf.nn.functional.layers import pad
 from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.ops.windows import count_windows, windows
 from tinygrad_tf.tensor import Tensor
 
@@ -125,7 +126,7 @@ def _mean_pooled(
         counted = np.pad(np.ones(x.shape[2:], x.array.dtype), inside, constant_values=1)
         rest = [(a - c, b - d) for (a, b), (c, d) in zip(ends, inside, strict=True)]
         shares = windows(np.pad(counted, rest), size=size, stride=steps, dilation=ones).sum(axes)
-    y = seen.sum(axes) / (make(shares) if isinstance(shares, np.ndarray) else shares)
+    y = mean_over(make(shares) if isinstance(shares, np.ndarray) else shares, seen, axes)
     return y.squeeze(0) if input.ndim < x.ndim else y
 
 
