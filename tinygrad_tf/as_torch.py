@@ -421,6 +421,8 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
     "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
+    "nn.Module.register_backward_hook": "as register_full_backward_hook: PyTorch's old one gives the gradients of the "
+    "last operation's inputs",
     "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
     "are those before dropout: the first two are traps, the last makes rows that add up to 1",
     "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",

@@ -1,11 +1,17 @@
-"""Hooks: functions of the user that run before and behind a module's forward."""
+"""Hooks: functions of the user that run before and behind a module's forward, and when gradients come back to it.
+
+For the gradients, what goes into a module and what comes out of it passes through operations that change nothing and
+call the hooks on the way back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinygrad_tf.autograd.function import Function
 from tinygrad_tf.engine import clock
+from tinygrad_tf.tensor import Tensor
 
 if TYPE_CHECKING:
     from tinygrad_tf.nn.module import Module
@@ -44,8 +50,94 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
             args, kwargs = changed
         elif changed is not None:
             args = changed if isinstance(changed, tuple) else (changed,)
+    way_back = WayBack(module) if module._backward_hooks or module._backward_pre_hooks else None
+    if way_back is not None:
+        args = way_back.into(args)
     out = module.forward(*args, **kwargs)
     for hook, with_kwargs in list(module._forward_hooks.values()):
         changed = hook(module, args, kwargs, out) if with_kwargs else hook(module, args, out)
         out = out if changed is None else changed
-    return out
+    return out if way_back is None else way_back.out_of(out)
+
+
+class Passing(Function):
+    """Hands tensors on, and their gradients through a function."""
+
+    @staticmethod
+    def forward(ctx: Any, through: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.through = through
+        ctx.set_materialize_grads(False)
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
+        return (None, *ctx.through(gradients))
+
+
+class WayBack:
+    """One call of a module: the gradients of its results on their way to those of its arguments."""
+
+    def __init__(self, module: Module):
+        self.module = module
+        self.places: list[int] = []  # of the arguments that want a gradient
+        self.count = 0
+        self.of_results: tuple[Any, ...] | None = None
+
+    def into(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.places, self.count = _wanting(args), len(args)
+        return self._pass(args, self.places, self._to_arguments)
+
+    def out_of(self, out: Any) -> Any:
+        results = out if isinstance(out, tuple) else (out,)
+        places, count = _wanting(results), len(results)
+        passed = self._pass(results, places, lambda found: self._from_results(found, places, count))
+        return passed if isinstance(out, tuple) else passed[0]
+
+    @staticmethod
+    def _pass(values: tuple[Any, ...], places: list[int], through: Callable[..., Any]) -> tuple[Any, ...]:
+        if not places:
+            return values
+        passed = list(values)
+        for i, t in zip(places, Passing.apply(through, *[values[i] for i in places]), strict=True):
+            passed[i] = t
+        return tuple(passed)
+
+    def _from_results(self, found: Sequence[Any], places: list[int], count: int) -> list[Any]:
+        """The gradients of the results, as the module's backward pre-hooks leave them."""
+        gradients = _spread(found, places, count)
+        for hook, _ in list(self.module._backward_pre_hooks.values()):
+            gradients = _replaced("register_full_backward_pre_hook", hook(self.module, gradients), gradients)
+        self.of_results = gradients
+        if not self.places:  # no argument wants a gradient, so nothing comes back to them
+            self._to_arguments(())
+        return [gradients[i] for i in places]
+
+    def _to_arguments(self, found: Sequence[Any]) -> list[Any]:
+        """The gradients of the arguments, as the module's backward hooks leave them."""
+        gradients = _spread(found, self.places, self.count)
+        if self.of_results is not None:
+            for hook, _ in list(self.module._backward_hooks.values()):
+                changed = hook(self.module, gradients, self.of_results)
+                gradients = _replaced("register_full_backward_hook", changed, gradients)
+        return [gradients[i] for i in self.places]
+
+
+def _wanting(values: Sequence[Any]) -> list[int]:
+    """The places of those that want a gradient."""
+    return [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+
+
+def _spread(found: Sequence[Any], places: list[int], count: int) -> tuple[Any, ...]:
+    """One gradient for each of `count` values: those found at their places, None elsewhere."""
+    at = dict(zip(places, found, strict=True))
+    return tuple([at.get(i) for i in range(count)])
+
+
+def _replaced(name: str, changed: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook returned in place of the gradients, if it returned something."""
+    if changed is None:
+        return before
+    after = changed if isinstance(changed, tuple) else (changed,)
+    if len(after) != len(before):
+        raise RuntimeError(f"{name}: the hook must return {len(before)} gradients or None, got {len(after)}")
+    return after

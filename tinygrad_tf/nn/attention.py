@@ -161,7 +161,7 @@ class MultiHeadAttention(Module):
         parts = self.query_proj, self.key_proj, self.value_proj
         if x.array.size < self.d_model**2 or type(self).remember is not MultiHeadAttention.remember:
             return False
-        plain = all(type(p) is Linear and not p._forward_hooks and not p._forward_pre_hooks for p in parts)
+        plain = all(type(p) is Linear and not p._hooked for p in parts)
         return plain and len({p.bias is None for p in parts}) == 1
 
     def project_at_once(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

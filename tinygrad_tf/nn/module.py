@@ -36,8 +36,11 @@ class Module:
     """
 
     training: bool = True
+    _hooked: bool = False  # whether there ever was a hook
     _forward_hooks: dict[int, Hook] = {}  # noqa: RUF012 - replaced by an own dictionary at the first hook
     _forward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _backward_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _backward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _buffer_names: Mapping[str, bool] = {}
     forward: Callable[..., Any]
 
@@ -45,7 +48,7 @@ class Module:
         self.training = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._forward_pre_hooks and not self._forward_hooks:
+        if not self._hooked:
             return self.forward(*args, **kwargs)
         return call_with_hooks(self, args, kwargs)
 
@@ -290,13 +293,34 @@ class Module:
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call hook(module, args, output) after each forward; what it returns replaces the output."""
-        return add_hook(self.__dict__.setdefault("_forward_hooks", {}), hook, prepend, with_kwargs)
+        return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
-        return add_hook(self.__dict__.setdefault("_forward_pre_hooks", {}), hook, prepend, with_kwargs)
+        return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) when the gradients of the arguments are there.
+
+        Both are tuples with a gradient or None for each positional argument and each result; a tuple that the hook
+        returns replaces grad_input. Where no argument wants a gradient, grad_input is all None.
+        """
+        return self._add_hook("_backward_hooks", hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_output) when the gradients of the results are there; what it returns replaces them."""
+        return self._add_hook("_backward_pre_hooks", hook, prepend)
+
+    def _add_hook(
+        self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        handle = add_hook(self.__dict__.setdefault(kind, {}), hook, prepend, with_kwargs)
+        object.__setattr__(self, "_hooked", True)
+        return handle
 
     def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed."""
