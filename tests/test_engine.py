@@ -367,6 +367,45 @@ def test_changing_what_a_rule_needs_is_noticed(use: object) -> None:
         v.sum().backward()
 
 
+IDS = tg.tensor([0, 2, 2])
+OPTIONS = {  # operations on x (3, 4) that take a tensor which gets no gradient, and such a tensor
+    "index": (lambda x, t: x[t], IDS),
+    "index beside a number": (lambda x, t: x[:, None][t, 0, 1:], IDS),
+    "index of columns": (lambda x, t: x[..., t], IDS),
+    "mask": (lambda x, t: x[t], tg.tensor([True, False, True])),
+    "number of one row": (lambda x, t: tg.zeros(3, 4).index_put((t,), x), IDS),
+    "target": (lambda x, t: F.cross_entropy(x, t), IDS),
+    "every second target": (lambda x, t: F.cross_entropy(x, t[::2]), tg.tensor([0, 3, 1, 2, 0])),
+    "class weight": (lambda x, t: F.cross_entropy(x, IDS, t), tg.tensor([1.0, 2.0, 3.0, 4.0])),
+    "attention mask": (lambda x, t: F.scaled_dot_product_attention(x, x, x, t), tg.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_changing_an_option_is_noticed(name: str) -> None:
+    """Memory for batches that is used again is changed when the graph is gone, but not before."""
+    operation, option = OPTIONS[name]
+    x, option = tg.randn(3, 4, requires_grad=True), option.clone()
+    for _ in range(2):
+        y = operation(x, option).sum()
+        y.backward(retain_graph=True)
+        option[:1] = 1
+        with pytest.raises(RuntimeError, match="changed in place"):
+            tg.autograd.grad(y, x, create_graph=True)
+        with pytest.raises(RuntimeError, match="needed for the gradient of .*, was changed in place"):
+            y.backward()
+
+
+def test_changing_an_option_is_noticed_by_higher_derivatives() -> None:
+    x, ids = tg.randn(3, 4, requires_grad=True), IDS.clone()
+    (first,) = tg.autograd.grad((x[ids] ** 3).sum(), x, create_graph=True)
+    (second,) = tg.autograd.grad(first.sum(), x, create_graph=True)
+    ids.zero_()
+    for g in (first, second):
+        with pytest.raises(RuntimeError, match="'index', needed for the gradient of put"):
+            g.sum().backward(retain_graph=True)
+
+
 def test_changing_what_no_rule_needs_is_allowed() -> None:
     x = leaf(1.0, 2.0)
     u = x * 1.0

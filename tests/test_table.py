@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from tests.differences import worst_error
-from tinygrad_tf import Tensor, engine, use_reference
+from tinygrad_tf import Tensor, creation, engine, use_reference
 from tinygrad_tf.checks import CASES, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -64,10 +66,65 @@ def test_inputs_are_left_alone(case: Case) -> None:
         np.testing.assert_array_equal(t.array, kept)
 
 
-def first_order(function: object, leaves: list[Tensor]) -> list[np.ndarray]:
-    """The value, and the gradients of a fixed random projection of it."""
-    out = function()  # type: ignore[operator]
-    cotangent = Tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.dtype))
-    gradients = engine.grad([out], leaves, [cotangent])
-    found = [np.zeros(t.shape, t.dtype) if g is None else g.array for t, g in zip(leaves, gradients, strict=True)]
-    return [out.array, *found]
+@every_case
+def test_a_change_of_an_index_a_mask_or_a_target_is_noticed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other numbers are put into the tensors that a row makes on its way: the gradients stay right, or backward raises.
+
+    So do those that walk a recorded backward pass.
+    """
+    made: list[Tensor] = []
+
+    def make(array: np.ndarray) -> Tensor:
+        made.append(engine.make(array))
+        return made[-1]
+
+    def change() -> None:
+        for t in made:
+            if t.node is None and t.array.flags.writeable and t.numel():
+                t.copy_(~t if t.array.dtype == bool else (1.5 if t.is_floating_point() else t.max()) - t)
+
+    monkeypatch.setattr(creation, "make", make)
+    first_order(*case.build(rng_of(case), np.float64))
+    for gradients in (first_order, second_order)[: case.order] if made else ():
+        for reference in (False, True):
+            with use_reference(reference):
+                wanted = gradients(*case.build(rng_of(case), np.float64))
+                made.clear()
+                try:
+                    got = gradients(*case.build(rng_of(case), np.float64), change)
+                except RuntimeError as error:
+                    assert "changed in place" in str(error)
+                    continue
+                for g, w in zip(got, wanted, strict=True):
+                    np.testing.assert_array_equal(g, w)
+
+
+def first_order(
+    function: Callable[[], Tensor], leaves: list[Tensor], between: Callable[[], None] = lambda: None
+) -> list[np.ndarray]:
+    """The value, and the gradients of a fixed random projection of it. between: called before these are asked for."""
+    out = function()
+    value = out.array.copy()
+    between()
+    gradients = engine.grad([out], leaves, [projection(out)])
+    return [value, *arrays_of(gradients, leaves)]
+
+
+def second_order(
+    function: Callable[[], Tensor], leaves: list[Tensor], between: Callable[[], None] = lambda: None
+) -> list[np.ndarray]:
+    """The gradients of a random projection of the first gradients."""
+    out = function()
+    first = engine.grad([out], leaves, [projection(out)], create_graph=True)
+    roots = [g for g in first if g is not None and g.requires_grad]
+    between()
+    gradients = engine.grad(roots, leaves, [projection(g) for g in roots])
+    return arrays_of(gradients, leaves)
+
+
+def projection(out: Tensor) -> Tensor:
+    return Tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.array.dtype))
+
+
+def arrays_of(gradients: list[Tensor | None], leaves: list[Tensor]) -> list[np.ndarray]:
+    return [np.zeros(t.shape, t.array.dtype) if g is None else g.array for t, g in zip(leaves, gradients, strict=True)]

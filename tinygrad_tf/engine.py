@@ -25,6 +25,7 @@ from tinygrad_tf.graph import (
     Saved,
     Storage,
     Tensor,
+    Watched,
     add_hook,
     clock,
     current_node,
@@ -35,6 +36,7 @@ from tinygrad_tf.graph import (
     recording,
     retain_grad,
     use_reference,
+    watched,
 )
 from tinygrad_tf.regions import Region, add, assemble, wide
 
@@ -46,6 +48,7 @@ __all__ = [
     "Primitive",
     "Storage",
     "Tensor",
+    "Watched",
     "add_hook",
     "alias",
     "backward",
@@ -64,6 +67,7 @@ __all__ = [
     "sum_to",
     "use_reference",
     "walk",
+    "watched",
 ]
 
 writing_gradients = threading.Lock()
@@ -84,7 +88,7 @@ def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 
 
 @primitive(x=lambda g: g)
-def cast(x: np.ndarray, *, dtype: Any) -> np.ndarray:
+def cast(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
     large = x.size >= 1 << 14 and "V" in (x.dtype.kind, np.dtype(dtype).kind)  # V: the bfloat16 of ml_dtypes
     return kernels.cast.cast(x, dtype) if large else x.astype(dtype)
 
@@ -117,6 +121,7 @@ class Fused(Operation):
         if mode.reference:
             return self.reference(*inputs, **options)
         arrays, edges, wanted, boxed = self.unpack(inputs)
+        saved: list[Saved] = self.unpack_options(options) if self.arrays else []
         value, kept = self.forward(*arrays, **options)
         if not boxed:
             return value
@@ -124,7 +129,7 @@ class Fused(Operation):
             return make(value)
         node = Node(self, edges, options, value)
         result = make(value, node)
-        saved: list[Saved] = [("kept", kept, None, None)]
+        saved.append(("kept", kept, None, None))
         for name, x, array, edge in zip(self.inputs, inputs, arrays, edges, strict=False):
             saved.append((name, array, x.storage if isinstance(x, Tensor) else None, edge))
         if "result" in self.reads:
@@ -138,10 +143,10 @@ class Fused(Operation):
             values["own"] = own
             wanted = [edge is not None for edge in node.edges]
             return self.backward(g, wanted, *[values[n] for n in self.needs])
-        values = self.load(node, True, self.inputs)
+        values = self.load(node, True, (*self.inputs, *self.arrays))
         inputs = [values[n] for n in self.inputs]
         twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, node.edges, strict=True)]
-        out = self.reference(*twins, **node.options)
+        out = self.reference(*twins, **{n: values[n] for n in node.options})
         wanted_nodes = [t.node for t, edge in zip(twins, node.edges, strict=True) if edge is not None]
         found = walk([(out, g)], True, True, wanted_nodes)
         return [found.get(t.node) if edge is not None else None for t, edge in zip(twins, node.edges, strict=True)]

@@ -11,7 +11,8 @@ Every rule serves two purposes. In an ordinary backward pass it is run on NumPy 
 Tensors, so that it is recorded itself and derivatives of any order come for free.
 
 One clock counts the Nodes recorded and the in-place changes made. A saved array whose memory was written to after its
-Node was recorded is noticed when a rule asks for it. engine.py walks what is recorded here.
+Node was recorded is noticed when a rule asks for it; so are options that hold arrays: indices, targets, class weights.
+engine.py walks what is recorded here.
 """
 
 from __future__ import annotations
@@ -64,6 +65,19 @@ class Storage:
     """The memory behind a tensor and its views: the time at which it was last written to."""
 
     changed = 0  # of the class until it is written to: most never are, and there is one for each result
+
+
+class Watched(tuple[Any, ...]):
+    """An option made of several things, as an index is, some of which are arrays in the memory of `storages`."""
+
+    storages: tuple[Storage, ...] = ()
+
+
+def watched(parts: Iterable[Any], tensors: Iterable[Tensor]) -> Watched:
+    """The parts, some of which are arrays in the memory of the tensors, as an option for an operation."""
+    found = Watched(parts)
+    found.storages = tuple([t.storage for t in tensors])
+    return found
 
 
 class Node:
@@ -228,10 +242,13 @@ class Operation:
         self.__name__, self.__doc__, self.__wrapped__ = self.name, forward.__doc__, forward
         self.variadic = False
         self.inputs: list[str] = []
+        self.arrays: list[str] = []  # the options that may be Tensors: those annotated as arrays, or as Any
         for p in inspect.signature(forward).parameters.values():
             self.variadic |= p.kind is p.VAR_POSITIONAL
             if p.kind is not p.KEYWORD_ONLY:
                 self.inputs.append(p.name)
+            elif "ndarray" in str(p.annotation) or "Any" in str(p.annotation):
+                self.arrays.append(p.name)
 
     def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
         """Arrays and Nodes of the inputs, a bit for each input that is to get a gradient, and whether any is a Tensor.
@@ -261,6 +278,18 @@ class Operation:
                 edges.append(None)
         return arrays, edges, wanted, boxed
 
+    def unpack_options(self, options: dict[str, Any]) -> list[Saved]:
+        """Put the arrays of options that are Tensors in their place; return what is to be saved of their memory."""
+        saved: list[Saved] = []
+        for name in self.arrays:
+            value = options.get(name)
+            if isinstance(value, Tensor):
+                options[name] = value.array
+                saved.append((name, value.array, value.storage, None))
+            elif type(value) is Watched:
+                saved.extend([(name, value, storage, None) for storage in value.storages])
+        return saved
+
     def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         """The gradient of every input, from the gradient g of the output. own: nobody else holds the array g."""
         raise NotImplementedError
@@ -276,11 +305,12 @@ class Operation:
             if names is not None and name not in names:
                 continue
             if storage is not None and storage.changed > node.age:
+                what = repr(name) if type(array) is Watched else f"{name!r} of shape {array.shape}"
                 raise RuntimeError(
-                    f"{name!r} of shape {array.shape}, needed for the gradient of {self.name}, was changed in place "
-                    "after it was used; use the out-of-place operation, or change a copy (.clone())"
+                    f"{what}, needed for the gradient of {self.name}, was changed in place after it was used; "
+                    "use the out-of-place operation, or change a copy (.clone())"
                 )
-            if create_graph and storage is not None:
+            if create_graph and storage is not None and type(array) is not Watched:
                 array = make(array, node if name == "result" else edge, storage)
             values[name] = array
         return values
@@ -304,6 +334,7 @@ class Primitive(Operation):
         arrays, edges, wanted, boxed = self.unpack(inputs)
         if self.prepare is not None:
             arrays = self.prepare(self.name, arrays)
+        saved: list[Saved] = self.unpack_options(options) if self.arrays else []
         value = self.forward(*arrays, **options)
         if not boxed:
             return value
@@ -322,7 +353,6 @@ class Primitive(Operation):
         if keep_shapes:
             options = {**options, "shapes": [a.shape if type(a) is np.ndarray else np.shape(a) for a in arrays]}
         node, result = Node(self, edges, options, value), make(value, None, storage, view_of)
-        saved: list[Saved] = []
         for i in keep:
             x = inputs[i]
             if isinstance(x, Tensor):

@@ -86,12 +86,12 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
             raise TypeError(f"combine_masks: masks must be bool or floating point, got {mask.dtype}; use .bool()")
     bools = [m for m in given if m.array.dtype == bool]
     floats = [m for m in given if m.array.dtype != bool]
-    allowed = None
-    for mask in bools:
-        allowed = mask.array if allowed is None else _broadcast_and(allowed, mask.array)
-    if not floats:
+    allowed = bools[0] if bools else None
+    for mask in bools[1:]:
         assert allowed is not None
-        return bools[0] if len(bools) == 1 else make(allowed)
+        allowed = make(_broadcast_and(allowed.array, mask.array))
+    if not floats:
+        return allowed
     try:
         np.broadcast_shapes(*(m.array.shape for m in given))
     except ValueError:
@@ -100,7 +100,7 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
     total = floats[0]
     for mask in floats[1:]:
         total = total + mask
-    return total if allowed is None else where(make(allowed), total, -math.inf)
+    return total if allowed is None else where(allowed, total, -math.inf)
 
 
 def _broadcast_and(a: np.ndarray, b: np.ndarray) -> np.ndarray:

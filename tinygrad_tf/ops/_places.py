@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand
+from tinygrad_tf.engine import Tensor, Watched, expand, watched
 from tinygrad_tf.ops._types import axis, category, check_broadcast
 
 FULL = slice(None)
@@ -57,7 +57,8 @@ def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ..
     """An index as a tuple of what NumPy knows.
 
     One that leads to a view contains `...`, so that NumPy gives a view even of a single element. One with index arrays
-    has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis.
+    has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis. It
+    knows the tensors that these arrays came from, so that a later change of one is noticed (`graph.Watched`).
     """
     given = index if isinstance(index, tuple) else (index,)
     used = dotted = 0
@@ -71,7 +72,8 @@ def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ..
     else:  # the common kind
         if used <= len(shape) and dotted <= 1:
             return given if dotted else (*given, ...)
-    return _normal_parts(name, [_part(name, part) for part in given], shape)
+    key = _normal_parts(name, [_part(name, part) for part in given], shape)
+    return key if _is_basic(key) else watched(key, [p for p in given if isinstance(p, Tensor)])
 
 
 def _normal_parts(name: str, parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -107,7 +109,9 @@ def split_index(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
         else:
             first.append(p)
             second.append(... if p is ... else FULL)
-    return tuple(first), tuple(second)
+    later = Watched(second)
+    later.storages = key.storages if isinstance(key, Watched) else ()
+    return tuple(first), later
 
 
 def mixes(key: tuple[Any, ...]) -> bool:
@@ -154,7 +158,7 @@ def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.
             f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}"
         )
     check_range(name, array, shape[dim] if shape else 1, dim)
-    return _along(dim, array) if shape else ()
+    return watched(_along(dim, array), [index]) if shape else ()
 
 
 def slices_along(name: str, x: Tensor, dim: int, index: Tensor, negative: bool = False) -> tuple[Any, ...]:
@@ -167,13 +171,14 @@ def slices_along(name: str, x: Tensor, dim: int, index: Tensor, negative: bool =
     if not array.size:
         array = array.astype(np.int64)
     array = check_range(name, array, x.array.shape[dim] if x.array.ndim else 1, dim, negative)
-    return (*(FULL,) * dim, array) if x.array.ndim else ()
+    return watched((*(FULL,) * dim, array), [index]) if x.array.ndim else ()
 
 
-def masked(name: str, x: Tensor, mask: Tensor) -> tuple[Any, np.ndarray]:
-    """x and the checked mask, broadcast against each other."""
+def masked(name: str, x: Tensor, mask: Tensor) -> tuple[Any, tuple[np.ndarray]]:
+    """x and the checked mask as an index, broadcast against each other."""
     if mask.array.dtype != bool:
         raise RuntimeError(f"{name}: mask must be a bool tensor, got {mask.array.dtype}; compare first (mask != 0)")
     check_broadcast(name, x.array.shape, mask.array.shape)
     shape = np.broadcast_shapes(x.array.shape, mask.array.shape)
-    return (x if x.array.shape == shape else expand(x, shape=shape)), np.broadcast_to(mask.array, shape)
+    key = watched((np.broadcast_to(mask.array, shape),), [mask])
+    return (x if x.array.shape == shape else expand(x, shape=shape)), key

@@ -88,13 +88,14 @@ def distance_bias(slopes: np.ndarray, tq: int, tk: int) -> np.ndarray:
 def weights_of(scores: Any, mask: Any, *, is_causal: bool, window: int | None = None) -> Any:
     """softmax(scores + mask) over the keys; zeros for a query that may attend to nothing."""
     plain = mask.array if hasattr(mask, "array") else mask
+    memory = mask.storage if hasattr(mask, "storage") else None  # which `allowed` may lie in
     allowed = allowed_positions(scores.shape[-2], scores.shape[-1], plain, is_causal, window)
     if plain is not None and plain.dtype != bool:
         scores = scores + (where(make(plain > -np.inf), mask, 0.0) if hasattr(mask, "array") else make(plain))
     if allowed is None:
         return softmax_reference(scores, dim=scores.array.ndim - 1)
     some = np.asarray(allowed.any(-1, keepdims=True))
-    scores = where(make(allowed), scores, -math.inf)
+    scores = where(make(allowed, None, memory), scores, -math.inf)
     weights = softmax_reference(where(make(some), scores, 0.0), dim=scores.array.ndim - 1)
     return where(make(some), weights, 0.0)
 

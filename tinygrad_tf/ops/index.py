@@ -95,7 +95,7 @@ def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Any:
 def masked_select(x: Tensor, mask: Tensor) -> Any:
     """The elements where the mask is True, as a vector."""
     x, chosen = masked("masked_select", x, mask)
-    return getitem(x, index=(chosen,))
+    return getitem(x, index=chosen)
 
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:

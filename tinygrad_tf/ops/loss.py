@@ -11,25 +11,24 @@ from tinygrad_tf.engine import Tensor, fused, make
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.reduce import mean_over, sum_
+from tinygrad_tf.ops.shape import reshape
 from tinygrad_tf.ops.softmax import log_softmax_
 
 
-def cross_entropy_reference(
-    logits: Any, *, target: np.ndarray, weight: Any, ignore_index: int, label_smoothing: float
-) -> Any:
+def cross_entropy_reference(logits: Any, *, target: Any, weight: Any, ignore_index: int, label_smoothing: float) -> Any:
     """The loss of each row: (1 - s) w_t (-log p_t) + s / V sum_v w_v (-log p_v), and 0 where the target is ignored."""
     n, v = logits.shape
-    counts = target != ignore_index
-    safe = np.where(counts, target, 0)
     dtype = logits.array.dtype
-    weights = np.ones(v, dtype) if weight is None else weight
+    counts = target.array != ignore_index
+    safe = np.where(counts, target.array, 0)
+    weights = make(np.ones(v, dtype)) if weight is None else weight
     log_p = log_softmax_(logits, dim=1)
     own = getitem(log_p, index=(np.arange(n), safe)) * make(
-        (weights[safe] * counts * -(1.0 - label_smoothing)).astype(dtype)
+        (weights.array[safe] * counts * -(1.0 - label_smoothing)).astype(dtype)
     )
     if label_smoothing == 0.0:
         return own
-    smooth = sum_(log_p * make(weights), dims=(1,), keepdim=False)
+    smooth = sum_(log_p * weights, dims=(1,), keepdim=False)
     return own + smooth * make((counts * (-label_smoothing / v)).astype(dtype))
 
 
@@ -80,15 +79,17 @@ def cross_entropy(
     rows = x.reshape(1, -1) if len(shape) == 1 else x
     if len(shape) > 2:
         rows = x.movedim(1, -1).reshape(-1, shape[1])
-    flat = ids.reshape(-1)
-    class_weight = None if weight is None else weight.array
     losses = cross_entropy_(
-        rows, target=flat, weight=class_weight, ignore_index=ignore_index, label_smoothing=label_smoothing
+        rows,
+        target=reshape(target, shape=(ids.size,)),
+        weight=weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
     )
     if reduction == "none":
         return losses.reshape(wanted)
     if reduction == "sum":
         return sum_(losses, dims=(0,), keepdim=False)
-    counts = flat != ignore_index
-    share = np.count_nonzero(counts) if class_weight is None else class_weight[flat[counts]].sum(dtype=np.float64)
+    counts = ids != ignore_index
+    share = np.count_nonzero(counts) if weight is None else weight.array[ids[counts]].sum(dtype=np.float64)
     return mean_over(float(share), losses)
