@@ -21,6 +21,7 @@ from tinygrad_tf.nn import init
 from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.nn.utils.rnn import PackedSequence
 from tinygrad_tf.tensor import Tensor
 
 State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
@@ -150,11 +151,17 @@ class _Recurrent(_Step, Module):
     def flatten_parameters(self) -> None:
         """PyTorch's rearrangement for graphics processors; there is nothing to rearrange here."""
 
-    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """input (T, N, I), (N, T, I) with batch_first, or (T, I): outputs of all steps, and the last state.
 
         The state is h (layers x directions, N, H), and (h, c) for the LSTM; it starts at zero unless given as hx.
+        A PackedSequence gives a PackedSequence of outputs, and the state behind each sequence's own last step.
         """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if not isinstance(input, Tensor):
+            wanted = "a tensor or a PackedSequence"
+            raise TypeError(f"{self._get_name()}: input must be {wanted}, got {type(input).__name__}")
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             wanted = f"{'(N, T, I)' if self.batch_first else '(T, N, I)'} or (T, I) with I = {self.input_size}"
             raise RuntimeError(f"{self._get_name()}: input must be {wanted}, got {tuple(input.shape)}")
@@ -162,41 +169,71 @@ class _Recurrent(_Step, Module):
         x = input.unsqueeze(1) if not batched else input.transpose(0, 1) if self.batch_first else input
         if not x.shape[0]:
             raise RuntimeError(f"{self._get_name()}: input must have at least one time step, got {tuple(input.shape)}")
-        starts = self._starts(hx, x, batched)
-        finals: list[State] = []
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = F.dropout(x, self.dropout, self.training)
-            outs = []
-            for suffix in self._suffixes(layer):
-                out, final = self._run(x, tuple(s[len(finals)] for s in starts), suffix)
-                outs.append(out)
-                finals.append(final)
-            x = outs[0] if len(outs) == 1 else cat(outs, -1)
-        state = [stack([f[i] for f in finals]) for i in range(self.states)]
+        x, state = self._layers(x, self._starts(hx, x.shape[1], x.dtype, batched), None)
         if not batched:
             x, state = x.squeeze(1), [s.squeeze(1) for s in state]
         elif self.batch_first:
             x = x.transpose(0, 1)
         return x, state[0] if self.states == 1 else tuple(state)
 
-    def _run(self, x: Tensor, state: State, suffix: str) -> tuple[Tensor, State]:
-        """One layer in one direction: x (T, N, ...) to (T, N, H) and the last state."""
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        x, sizes = input.data, input.batch_sizes.tolist()
+        if x.ndim != 2 or x.shape[-1] != self.input_size:
+            wanted = f"(steps, I) with I = {self.input_size}"
+            raise RuntimeError(f"{self._get_name()}: the packed data must be {wanted}, got {tuple(x.shape)}")
+        starts = self._starts(hx, sizes[0], x.dtype, True)
+        if input.sorted_indices is not None:
+            starts = tuple(s[:, input.sorted_indices] for s in starts)
+        x, state = self._layers(x, starts, sizes)
+        if input.unsorted_indices is not None:
+            state = [s[:, input.unsorted_indices] for s in state]
+        return input._replace(data=x), state[0] if self.states == 1 else tuple(state)
+
+    def _layers(self, x: Tensor, starts: State, sizes: list[int] | None) -> tuple[Tensor, list[Tensor]]:
+        """All layers: x (T, N, I), or packed with the sizes of its steps, to the outputs and the last states."""
+        finals: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = F.dropout(x, self.dropout, self.training)
+            outs = []
+            for suffix in self._suffixes(layer):
+                out, final = self._run(x, tuple(s[len(finals)] for s in starts), suffix, sizes)
+                outs.append(out)
+                finals.append(final)
+            x = outs[0] if len(outs) == 1 else cat(outs, -1)
+        return x, [stack([f[i] for f in finals]) for i in range(self.states)]
+
+    def _run(self, x: Tensor, start: State, suffix: str, sizes: list[int] | None) -> tuple[Tensor, State]:
+        """One layer in one direction: x (T, N, ...) to (T, N, H) and the last state.
+
+        In a packed x a step has a row for each sequence that is that long. Forwards, the states of those that are over
+        are put aside; backwards, sequences join with their start.
+        """
         backwards = suffix.endswith("_reverse")
         weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}", None)
         projected = F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}", None))
-        steps = list(projected.unbind(0))
-        outs = []
+        steps = list(projected.unbind(0) if sizes is None else projected.split(sizes))
+        state = start if sizes is None or not backwards else tuple(s[: sizes[-1]] for s in start)
+        outs: list[Tensor] = []
+        over: list[State] = []
         for step in reversed(steps) if backwards else steps:
+            rows, before = step.array.shape[0], state[0].array.shape[0]
+            if rows < before:
+                over.append(tuple(s[rows:] for s in state))
+                state = tuple(s[:rows] for s in state)
+            elif rows > before:
+                state = tuple(cat([s, first[before:rows]]) for s, first in zip(state, start, strict=True))
             state = self.step(step, F.linear(state[0], weight, bias), state)
             outs.append(state[0])
-        return stack(outs[::-1] if backwards else outs), state
+        if over:
+            state = tuple(cat(parts) for parts in zip(state, *reversed(over), strict=True))
+        return (stack if sizes is None else cat)(outs[::-1] if backwards else outs), state
 
-    def _starts(self, hx: Any, x: Tensor, batched: bool) -> State:
+    def _starts(self, hx: Any, batch: int, dtype: Any, batched: bool) -> State:
         """The first state of all layers, (layers x directions, N, H) each, checked."""
-        shape = (self.num_layers * self.directions, x.shape[1], self.hidden_size)
+        shape = (self.num_layers * self.directions, batch, self.hidden_size)
         if hx is None:
-            return (zeros(*shape, dtype=x.dtype),) * self.states
+            return (zeros(*shape, dtype=dtype),) * self.states
         given = self._as_state(hx)
         given = given if batched else tuple(s.unsqueeze(1) for s in given)
         for s in given:
