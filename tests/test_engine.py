@@ -354,6 +354,59 @@ def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:
     assert seen == [4.0] and x.grad.tolist() == [20.0]
 
 
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (lambda g: g.double(), RuntimeError, "dtype of its tensor, float32, got float64"),
+        (lambda g: g[:1], RuntimeError, r"shape of its tensor, \(2,\), got \(1,\)"),
+        (lambda g: g.detach().numpy(), TypeError, "that a hook returns must be a tensor or None, got ndarray"),
+    ],
+    ids=["dtype", "shape", "no tensor"],
+)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_what_a_hook_returns_fits_its_tensor(
+    returned: object, error: type[Exception], message: str, create_graph: bool
+) -> None:
+    x = tg.ones(2, requires_grad=True)
+    for t in (x, x * 2):
+        handle = t.register_hook(returned)
+        with pytest.raises(error, match=message):
+            (t * t).sum().backward(create_graph=create_graph)
+        handle.remove()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize(
+    ("gradient", "error", "message"),
+    [
+        (tg.ones(3, 2), RuntimeError, r"shape of its tensor, \(2,\), got \(3, 2\)"),
+        (tg.tensor(0.0), RuntimeError, r"\(2,\), got \(\)"),
+        (tg.ones(2, dtype=tg.int64), RuntimeError, "dtype of its tensor, float32, got int64"),
+        (tg.ones(2, dtype=tg.float64), RuntimeError, "got float64; use .to"),
+        (np.ones(2, np.float32), TypeError, "must be a tensor or None, got ndarray"),
+        (1.0, TypeError, "got float"),
+    ],
+)
+def test_a_gradient_that_is_set_fits_its_tensor(gradient: object, error: type[Exception], message: str) -> None:
+    for x in (tg.ones(2, requires_grad=True), tg.ones(2), tg.nn.Parameter(tg.ones(2))):
+        with pytest.raises(error, match=message):
+            x.grad = gradient
+        assert x.grad is None
+        with pytest.raises(RuntimeError, match="its own gradient"):
+            x.grad = x
+
+
+def test_a_gradient_that_is_set_is_added_to_and_can_be_taken_away() -> None:
+    x, given = leaf(1.0, 2.0), tg.tensor([10.0, 20.0], dtype=tg.float64)
+    x.grad = given
+    x.sum().backward()
+    assert x.grad is given and given.tolist() == [11.0, 21.0]
+    del x.grad
+    assert x.grad is None
+    with pytest.raises(TypeError, match="gradient must be a tensor or None, got ndarray"):
+        (x * 2).backward(np.ones(2))
+
+
 # --- in place ---------------------------------------------------------------------------------------------------------
 
 
@@ -392,7 +445,7 @@ def test_changing_an_option_is_noticed(name: str) -> None:
         option[:1] = 1
         with pytest.raises(RuntimeError, match="changed in place"):
             tg.autograd.grad(y, x, create_graph=True)
-        with pytest.raises(RuntimeError, match="needed for the gradient of .*, was changed in place"):
+        with pytest.raises(RuntimeError, match=r"needed for the gradient of .*, was changed in place"):
             y.backward()
 
 
@@ -404,6 +457,30 @@ def test_changing_an_option_is_noticed_by_higher_derivatives() -> None:
     for g in (first, second):
         with pytest.raises(RuntimeError, match="'index', needed for the gradient of put"):
             g.sum().backward(retain_graph=True)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [Tensor, tg.nn.Parameter, tg.nn.Buffer, tg.as_tensor, Tensor.detach, lambda a: Tensor(a[:1]), lambda a: a.view(-1)],
+    ids=["Tensor", "Parameter", "Buffer", "as_tensor", "detach", "Tensor of a view", "view"],
+)
+def test_a_change_by_another_name_is_noticed(again: object) -> None:
+    x, a = tg.ones(2, requires_grad=True), tg.ones(2)
+    y = (x * a).sum()
+    with tg.no_grad():
+        again(a).fill_(9.0)  # type: ignore[operator]
+    assert a[0].item() == 9.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
+def test_the_memory_without_its_history_is_the_way_round_that() -> None:
+    """As in PyTorch: what is written through `.data`, or by NumPy, is the user's own affair."""
+    x, a = tg.ones(2, requires_grad=True), tg.ones(2)
+    y = (x * a).sum()
+    a.data.fill_(9.0)
+    y.backward()
+    assert x.grad.tolist() == [9.0, 9.0]
 
 
 def test_changing_what_no_rule_needs_is_allowed() -> None:

@@ -18,7 +18,6 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.graph import (
-    HookHandle,
     Node,
     Operation,
     Primitive,
@@ -26,7 +25,6 @@ from tinygrad_tf.graph import (
     Storage,
     Tensor,
     Watched,
-    add_hook,
     clock,
     current_node,
     leaf,
@@ -34,10 +32,10 @@ from tinygrad_tf.graph import (
     mode,
     primitive,
     recording,
-    retain_grad,
     use_reference,
     watched,
 )
+from tinygrad_tf.hooks import HookHandle, add_hook, check_gradient, retain_grad, run_hooks
 from tinygrad_tf.regions import Region, add, assemble, wide
 
 __all__ = [
@@ -53,6 +51,7 @@ __all__ = [
     "alias",
     "backward",
     "cast",
+    "check_gradient",
     "clock",
     "current_node",
     "expand",
@@ -221,7 +220,7 @@ def walk(
                 if own:
                     owned.add(node)
             if node.hooks:
-                g = run_hooks(node, g if create_graph else make(g), create_graph)
+                g = run_hooks(node, g) if create_graph else run_hooks(node, make(g)).array
                 owned.discard(node)
             if node in targets if targets is not None else node.owner is not None:
                 if create_graph:
@@ -243,19 +242,6 @@ def walk(
     return found
 
 
-def run_hooks(node: Node, g: Any, create_graph: bool) -> Any:
-    """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
-    for hook in list((node.hooks or {}).values()):
-        replaced = hook(g)
-        if replaced is not None:
-            if replaced.array.shape != g.array.shape:
-                raise RuntimeError(
-                    f"a hook must return a gradient of shape {g.array.shape}, got {replaced.array.shape}"
-                )
-            g = replaced
-    return g if create_graph else g.array
-
-
 def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
     """The gradient that the walk starts with: the one given, or 1 for a scalar."""
     if current_node(root) is None:
@@ -264,6 +250,8 @@ def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
         if root.array.size != 1:
             raise RuntimeError(f"backward of a tensor of shape {root.array.shape} needs a gradient of that shape")
         return make(np.ones_like(root.array))
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"backward: gradient must be a tensor or None, got {type(gradient).__name__}")
     if gradient.array.shape != root.array.shape:
         raise RuntimeError(f"gradient must have the output's shape {root.array.shape}, got {gradient.array.shape}")
     return gradient
@@ -288,12 +276,12 @@ def backward(
                 continue
             if create_graph:
                 with_graph = cast(g, dtype=g.array.dtype)  # a copy: no two gradients share memory
-                owner.grad = with_graph if owner.grad is None else owner.grad + with_graph
-            elif owner.grad is None:
-                owner.grad = g
+                owner._grad = with_graph if owner._grad is None else owner._grad + with_graph
+            elif owner._grad is None:
+                owner._grad = g
             else:
-                owner.grad.array[...] += g.array
-                owner.grad.storage.changed = next(clock)
+                owner._grad.array[...] += g.array
+                owner._grad.storage.changed = next(clock)
 
 
 def grad(

@@ -137,13 +137,14 @@ def backward_name(operation: str) -> str:
 class Tensor:
     """The bare tensor: an array, the Node that made it, its gradient. tensor.py gives it operators and methods.
 
+    _grad: what users read and set as `.grad`, where it is checked.
     view_of: None, or the tensor whose memory this one shares, with the operations that lead from there to here.
     """
 
-    __slots__ = ("__weakref__", "array", "grad", "node", "storage", "view_of")
+    __slots__ = ("__weakref__", "_grad", "array", "node", "storage", "view_of")
     array: np.ndarray
     node: Node | None
-    grad: Any
+    _grad: Any
     storage: Storage
     view_of: View | None
 
@@ -164,7 +165,7 @@ def make(
 ) -> Any:
     """A tensor of the user's class around an array, with no checks."""
     t = new_object(tensor_class)
-    t.array, t.node, t.grad, t.storage, t.view_of = array, node, None, storage or Storage(), view_of
+    t.array, t.node, t._grad, t.storage, t.view_of = array, node, None, storage or Storage(), view_of
     return t
 
 
@@ -190,34 +191,6 @@ def current_node(t: Tensor) -> Node | None:
             again.node.owner = t.node.owner
         t.node = again.node
     return t.node
-
-
-class HookHandle:
-    """Removes the hook that it stands for."""
-
-    def __init__(self, node: Node, key: int):
-        self.node, self.key = node, key
-
-    def remove(self) -> None:
-        (self.node.hooks or {}).pop(self.key, None)
-
-
-def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
-    node = current_node(t)
-    if node is None:
-        raise RuntimeError("register_hook: this tensor does not require a gradient")
-    node.hooks = node.hooks or {}
-    key = next(clock)
-    node.hooks[key] = hook
-    return HookHandle(node, key)
-
-
-def retain_grad(t: Tensor) -> None:
-    """Have the walk write `.grad` of a tensor that is not a leaf, too."""
-    node = current_node(t)
-    if node is None:
-        raise RuntimeError("retain_grad: this tensor does not require a gradient")
-    node.owner = weakref.ref(t)
 
 
 def is_view(value: np.ndarray, x: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.methods import ElementwiseMethods, IndexingMethods, PythonTypeMethods, ReductionMethods, ShapeMethods
 from tinygrad_tf.methods._tools import in_place, operand
 from tinygrad_tf.ops import compare, elementwise, index, inplace, linalg
-from tinygrad_tf.ops._types import axis, default_float
+from tinygrad_tf.ops._types import axis, default_float, plain_array
 from tinygrad_tf.printing import tensor_format, tensor_repr
 
 Operand = Any  # a Tensor, a NumPy array, a number of Python or NumPy
@@ -87,8 +87,8 @@ class Tensor(
 
     def __init__(self, *data: Any, requires_grad: bool = False):
         """Tensor(array or tensor): on its memory; Tensor([1, 2]): a float32 copy; Tensor(2, 3): zeros of that shape."""
-        array = _constructed(data)
-        self.array, self.node, self.grad, self.storage, self.view_of = array, None, None, engine.Storage(), None
+        shared = data[0].storage if len(data) == 1 and isinstance(data[0], engine.Tensor) else engine.Storage()
+        self.array, self.node, self._grad, self.storage, self.view_of = _constructed(data), None, None, shared, None
         if requires_grad:
             engine.leaf(self)
 
@@ -180,12 +180,19 @@ class Tensor(
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        """np.float64(2.0) * x is our product; NumPy's other functions work on the values and give a tensor."""
+        """np.float64(2.0) * x is our product; NumPy's other functions work on the values and give a tensor.
+
+        With `out`, as in `array += x`, the values go into that array, which stays NumPy's.
+        """
         ours = NUMPY_OPERATORS.get(ufunc)
         if ours is not None and method == "__call__" and not options:
             return ours(*map(operand, inputs))
         arrays = [x.numpy() if isinstance(x, Tensor) else x for x in inputs]
+        if any(isinstance(x, Tensor) for x in options.get("out", ())):
+            raise TypeError(f"{ufunc.__name__}: out must be a NumPy array, got a tensor; use x.copy_(...) for that")
         result = getattr(ufunc, method)(*arrays, **options)
+        if "out" in options:
+            return result
         return engine.make(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
 
     def __float__(self) -> float:
@@ -222,7 +229,7 @@ class Tensor(
         copy = type(self).__new__(type(self))
         memo[id(self)] = copy
         copy.array, copy.storage, copy.node, copy.view_of = self.array.copy(), engine.Storage(), None, None
-        copy.grad = None if self.grad is None else self.grad.detach().clone()
+        copy._grad = None if self._grad is None else self._grad.detach().clone()
         copy.__dict__.update(self.__dict__)
         if self.node is not None:
             engine.leaf(copy)
@@ -232,6 +239,23 @@ class Tensor(
         return _rebuild, (type(self), self.array, self.requires_grad)
 
     # --- gradients ------------------------------------------------------------------------------------------------
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that backward has added up, of this tensor's shape and dtype; None before, and set to None."""
+        return self._grad
+
+    @grad.setter
+    def grad(self, gradient: Tensor | None) -> None:
+        if gradient is self:
+            raise RuntimeError("grad: a tensor cannot be its own gradient; use .clone()")
+        if gradient is not None:
+            engine.check_gradient("grad", gradient, self.array.shape, self.array.dtype)
+        self._grad = gradient
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     @property
     def requires_grad(self) -> bool:
@@ -424,7 +448,7 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
         if isinstance(first, engine.Tensor):
             return first.array
         if isinstance(first, (np.ndarray, np.generic)):
-            return np.asarray(first)
+            return plain_array(np.asanyarray(first))
         if isinstance(first, float):
             raise TypeError("Tensor: needs data or sizes; for a number use tensor(number)")
         if not isinstance(first, int):
@@ -448,7 +472,7 @@ def _floats(data: Any) -> np.ndarray:
 
 def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
     t = cls.__new__(cls)
-    t.array, t.node, t.grad, t.storage, t.view_of = array, None, None, engine.Storage(), None
+    t.array, t.node, t._grad, t.storage, t.view_of = array, None, None, engine.Storage(), None
     if requires_grad:
         engine.leaf(t)
     return t

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from tinygrad_tf import engine
+from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
+
+
+def _checked(name: str, data: Any) -> Tensor:
+    if not isinstance(data, Tensor):
+        raise wants_tensor(name, "data", data)
+    return data
 
 
 class Parameter(Tensor):
@@ -20,10 +24,7 @@ class Parameter(Tensor):
     """
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
-        array = np.zeros(0, np.float32) if data is None else data.array
-        self.array, self.node, self.grad, self.storage, self.view_of = array, None, None, engine.Storage(), None
-        if requires_grad:
-            engine.leaf(self)
+        super().__init__(Tensor(0) if data is None else _checked("Parameter", data), requires_grad=requires_grad)
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -36,5 +37,5 @@ class Buffer(Tensor):
     """A tensor that is saved with the module but not trained (masks, tables of positions)."""
 
     def __init__(self, data: Tensor, persistent: bool = True):
-        self.array, self.node, self.grad, self.storage, self.view_of = data.array, None, None, data.storage, None
+        super().__init__(_checked("Buffer", data))
         self.persistent = persistent
