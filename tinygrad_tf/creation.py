@@ -13,7 +13,7 @@ from tinygrad_tf import random
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
-from tinygrad_tf.ops._types import default_float, promote_types
+from tinygrad_tf.ops._types import default_float, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Tensor
 
@@ -53,7 +53,7 @@ def tensor(
     if isinstance(data, Tensor):
         array = data.array
     elif isinstance(data, (np.ndarray, np.generic)):
-        array = _numbers(np.asarray(data))
+        array = _numbers(plain_array(np.asanyarray(data)))
     else:
         array = _from_sequence(data, dtype)
     with np.errstate(all="ignore"):  # a number too large for the dtype becomes infinite
@@ -100,10 +100,12 @@ def _float_of(data: Any) -> np.dtype:
 
 
 def _without_tensors(data: Any) -> Any:
-    """Tensors in nested lists as NumPy arrays; 0-d ones as NumPy numbers."""
+    """Tensors in nested lists as NumPy arrays, 0-d ones as NumPy numbers; arrays as plain ones."""
     if isinstance(data, Tensor):
         return data.array if data.array.ndim else data.array[()]
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, list, tuple)) for d in data):
+    if isinstance(data, np.ndarray):
+        return plain_array(data)
+    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, np.ndarray, list, tuple)) for d in data):
         return [_without_tensors(d) for d in data]
     return data
 
@@ -113,7 +115,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return data.to(device, dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == array_dtype(dtype)):
-        return _finish(_numbers(data), False, device)
+        return _finish(_numbers(plain_array(data)), False, device)
     return tensor(data, dtype=dtype, device=device)
 
 
@@ -124,7 +126,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor on the array's own memory."""
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy: needs a NumPy array, got {type(array).__name__}")
-    return make(_numbers(array))
+    return make(_numbers(plain_array(array)))
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:

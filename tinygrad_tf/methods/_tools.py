@@ -11,7 +11,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor
 from tinygrad_tf.ops import inplace
-from tinygrad_tf.ops._types import wants_tensor
+from tinygrad_tf.ops._types import plain_array, wants_tensor
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -19,8 +19,10 @@ R = TypeVar("R")
 
 
 def operand(x: Any) -> Any:
-    """A NumPy number as a Python number, so that it never widens a float32 tensor."""
-    return x.item() if isinstance(x, np.generic) else x
+    """A NumPy number as a Python number, so that it never widens a float32 tensor; its other arrays as plain ones."""
+    if not isinstance(x, (np.generic, np.ndarray)):
+        return x
+    return x.item() if isinstance(x, np.generic) else plain_array(x)
 
 
 def in_place(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

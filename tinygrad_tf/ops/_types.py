@@ -69,6 +69,14 @@ def python_type(x: Any) -> np.dtype:
     raise TypeError(f"needs tensors and numbers, got {type(x).__name__}")
 
 
+def plain_array(x: np.ndarray) -> np.ndarray:
+    """An array of NumPy's own class, on the same memory: to a np.matrix `*` means another product."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        hidden = int(np.count_nonzero(np.ma.getmaskarray(x)))
+        raise TypeError(f"a tensor has no masked entries, got an array with {hidden}; fill them first: x.filled(value)")
+    return np.asarray(x)
+
+
 def as_number(x: Any, dtype: np.dtype) -> Any:
     """A Python number in `dtype`; integers wrap around, as in C."""
     with np.errstate(all="ignore"):
