@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -300,8 +301,20 @@ def test_modes_belong_to_a_thread() -> None:
     assert seen == [(True, False)]
 
 
-def test_threads_that_add_to_the_same_leaf() -> None:
+class Slow(np.ndarray):
+    """An array to which two threads cannot add at once: what one has read is old when it writes."""
+
+    def __iadd__(self, other: np.ndarray) -> Slow:
+        total = np.asarray(self) + other
+        time.sleep(0.001)
+        np.copyto(self, total)
+        return self
+
+
+@pytest.mark.parametrize("start", [None, np.zeros(100).view(Slow)], ids=["none yet", "slow"])
+def test_threads_that_add_to_the_same_leaf(start: np.ndarray | None) -> None:
     x = leaf(*np.zeros(100))
+    x.grad = None if start is None else engine.make(start)
 
     def work() -> None:
         for _ in range(50):
