@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.differences import worst_error
-from tinygrad_tf import Tensor, creation, engine, use_reference
+from tinygrad_tf import Tensor, creation, engine, kernels, ops, regions, use_reference
 from tinygrad_tf.checks import CASES, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -64,6 +64,17 @@ def test_inputs_are_left_alone(case: Case) -> None:
     first_order(function, leaves)
     for t, kept in zip(leaves, before, strict=True):
         np.testing.assert_array_equal(t.array, kept)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.make is None], ids=lambda c: c.name)
+def test_the_ways_for_large_arrays_give_the_same(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums, differences and products of large arrays, and sums of gradients, are left to kernels: here all are."""
+    wanted = first_order(*case.build(rng_of(case), np.float64))
+    monkeypatch.setattr(ops.elementwise, "LARGE", 1)
+    monkeypatch.setattr(regions, "LARGE", 1)
+    monkeypatch.setattr(kernels.elementwise, "BINARY_SIZE", 1)
+    for got, want in zip(first_order(*case.build(rng_of(case), np.float64)), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
 
 
 @every_case
