@@ -560,3 +560,14 @@ def test_parameters_come_in_the_order_of_their_names() -> None:
 
     layer = Choosy(2, 2)
     assert list(layer.parameters()) == [layer.bias]
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32, tg.float64], ids=str)
+def test_rms_norm_takes_the_eps_of_the_dtype_that_it_sums_in(dtype: Any) -> None:
+    """Numbers of 2^-10 beside PyTorch's eps of 2^-23 (2^-52 for float64), which decides how large they become."""
+    eps = 2.0**-52 if dtype == tg.float64 else 2.0**-23
+    x = tg.full((2, 8), 2.0**-10, dtype=dtype)
+    wanted = 2.0**-10 / math.sqrt(2.0**-20 + eps)
+    for found in (F.rms_norm(x, (8,)), nn.RMSNorm(8, dtype=dtype)(x), F.rms_norm(x.view(2, 2, 4), (2, 4))):
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.double().detach().numpy(), wanted, rtol=tg.finfo(dtype).eps)

@@ -12,6 +12,7 @@ from tinygrad_tf import ops, random
 from tinygrad_tf.creation import full
 from tinygrad_tf.engine import clock, make
 from tinygrad_tf.ops.reduce import norm
+from tinygrad_tf.regions import wide
 from tinygrad_tf.tensor import Tensor
 
 
@@ -92,7 +93,7 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     """x / sqrt(mean x^2 + eps) * weight over the last axes (Zhang and Sennrich, 2019)."""
     wanted = _normalised("rms_norm", input, normalized_shape, weight)
     if eps is None:
-        eps = float(np.finfo(input.array.dtype).eps)
+        eps = float(np.finfo(wide(input.array.dtype)).eps)  # of the dtype that sums are made in
     if len(wanted) == 1:
         return ops.norm.rms_norm(input, weight, eps=eps)
     x = input.reshape(*input.shape[: -len(wanted)], -1)
