@@ -520,6 +520,10 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), RuntimeError, "tanh"),
         (lambda: F.one_hot(tg.tensor([0, 5]), 3), RuntimeError, r"\[0, 2\].*5"),
         (lambda: F.glu(tg.ones(2, 3)), RuntimeError, "even"),
+        (lambda: F.embedding(tg.tensor([0]), tg.ones(3)), RuntimeError, r"weight must have the shape .*, got \(3,\)"),
+        (lambda: F.embedding(tg.tensor([0]), tg.ones(3, 1, 1)), RuntimeError, "weight must have the shape"),
+        (lambda: F.embedding(tg.tensor([0]), tg.ones(3, 1), 3), ValueError, "padding_idx must be within the 3 rows"),
+        (lambda: F.embedding(tg.tensor([0]), tg.ones(3, 1), -4), ValueError, "padding_idx .* got -4"),
         (lambda: F.pad(tg.ones(2, 3), (1, 2, 3)), RuntimeError, "pairs"),
         (lambda: F.pad(tg.ones(2, 3), (3, 0), "reflect"), RuntimeError, "can add 2"),
         (lambda: F.pad(tg.ones(2), (1, 1), "mirror"), NotImplementedError, "mirror"),
@@ -560,6 +564,25 @@ def test_parameters_come_in_the_order_of_their_names() -> None:
 
     layer = Choosy(2, 2)
     assert list(layer.parameters()) == [layer.bias]
+
+
+def test_glu_of_nothing() -> None:
+    x = tg.ones(3, 0, requires_grad=True)
+    F.glu(x).sum().backward()
+    assert F.glu(x).shape == (3, 0) and x.grad.shape == (3, 0)
+
+
+@pytest.mark.parametrize("reference", [False, True], ids=["kernels", "reference"])
+def test_the_padding_row_gets_no_gradient_of_any_order(reference: bool) -> None:
+    ids = tg.tensor([[0, 1], [1, 2]])
+    for padding in (1, -2):
+        weight = tg.ones(3, 2, dtype=tg.float64, requires_grad=True)
+        with tg.use_reference(reference):
+            y = F.embedding(ids, weight, padding)
+            (first,) = tg.autograd.grad((y * y * y).sum(), weight, create_graph=True)
+            (second,) = tg.autograd.grad(first.sum(), weight)
+        assert first.tolist() == [[3.0, 3.0], [0.0, 0.0], [3.0, 3.0]]
+        assert second.tolist() == [[6.0, 6.0], [0.0, 0.0], [6.0, 6.0]]
 
 
 @pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32, tg.float64], ids=str)

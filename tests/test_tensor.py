@@ -414,6 +414,32 @@ def test_nan_is_the_largest() -> None:
     assert math.isnan(x.median()) and math.isnan(x.clamp(0, 1)[1]) and x.nan_to_num(9.0).tolist() == [1.0, 9.0, 3.0]
 
 
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_gradients_of_extremes_that_are_nan(name: str) -> None:
+    """max() sends its gradient to the NaN that it is, amax(dim) makes that of its row NaN, as PyTorch does."""
+    rows = [[1.0, math.nan, 2.0, math.nan], [3.0, 3.0, 3.0, 3.0]]
+    x = tg.tensor(rows, requires_grad=True)
+    getattr(x, name)().backward()
+    assert x.grad.tolist() == [[0.0, 0.5, 0.0, 0.5], [0.0] * 4]
+    x.grad = None
+    getattr(x, name)(1).values.sum().backward()
+    assert x.grad.tolist() == [[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
+    x.grad = None
+    getattr(x, "a" + name)(1).sum().backward(create_graph=True)
+    assert bool(x.grad[0].isnan().all()) and x.grad[1].tolist() == [0.25] * 4
+    y = tg.tensor([2.0, 2.0, 1.0, 1.0], requires_grad=True)
+    getattr(y, name)().backward()
+    assert y.grad.tolist() == ([0.5, 0.5, 0.0, 0.0] if name == "max" else [0.0, 0.0, 0.5, 0.5])
+
+
+def test_logsumexp_of_nothing() -> None:
+    x = tg.zeros(2, 0, requires_grad=True)
+    assert x.logsumexp(1).tolist() == [-math.inf] * 2 and x.logsumexp(1, keepdim=True).shape == (2, 1)
+    assert x.logsumexp((0, 1)).item() == -math.inf and x.logsumexp(0).shape == (0,)
+    x.logsumexp(1).sum().backward()
+    assert x.grad.shape == (2, 0)
+
+
 def test_equal_elements() -> None:
     x = tg.tensor([2.0, 1.0, 2.0, 1.0])
     assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3] and x.sort().indices.tolist() == [1, 3, 0, 2]

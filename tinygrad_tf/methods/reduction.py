@@ -266,7 +266,7 @@ class ReductionMethods(engine.Tensor):
 
 def _extreme(x: Any, dim: Any, keepdim: bool, largest: bool) -> Any:
     if dim is None:
-        return (reduce.amax if largest else reduce.amin)(x, dims=tuple(range(x.array.ndim)), keepdim=False)
+        return (reduce.max_ if largest else reduce.min_)(x)
     if isinstance(dim, engine.Tensor):
         return (elementwise.maximum if largest else elementwise.minimum)(x, dim)
     return PAIRS["max" if largest else "min"](*order.extreme(x, dim, keepdim, largest))

@@ -12,6 +12,7 @@ from tinygrad_tf.engine import Tensor, fused, make
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category, wants_tensor
+from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.shape import broadcast_shapes, transpose
@@ -84,7 +85,11 @@ _lowered_linear = lowered(linear)
 
 
 def embedding_reference(weight: Any, *, index: Any, padding_idx: int | None) -> Any:
-    return getitem(weight, index=index)
+    rows = getitem(weight, index=index)
+    if padding_idx is None:
+        return rows
+    ids = index.array if isinstance(index, Tensor) else index
+    return where(make((ids == padding_idx)[..., None]), rows.detach(), rows)
 
 
 def _embedding_backward(
@@ -106,4 +111,6 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     ids = index if isinstance(index, Tensor) else make(np.asarray(index))
     if category(ids.array.dtype) != 1:
         raise RuntimeError(f"embedding: ids must be integers, got {ids.array.dtype}")
+    if weight.array.ndim != 2:
+        raise RuntimeError(f"embedding: weight must have the shape (ids, channels), got {weight.array.shape}")
     return embedding_(weight, index=ids, padding_idx=padding_idx)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._types import axes, axis, category
-from tinygrad_tf.ops.elementwise import abs_, exp, log, power, sqrt, square, where
+from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sqrt, square, where
 from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape
 
@@ -110,7 +110,7 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
     if x.array.dtype.itemsize == 2:
         return _in_float32(logsumexp, x, dim, keepdim)
     dims = axes("logsumexp", dim, x.array.ndim)
-    largest = amax(x, dims=dims, keepdim=True).array
+    largest = amax(x, dims=dims, keepdim=True).array if _count(x, dims) else np.zeros(_kept(x.array.shape, dims))
     shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
     total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift
     return (
@@ -149,11 +149,13 @@ def _not_empty(name: str, x: np.ndarray, dims: tuple[int, ...]) -> None:
 
 
 def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
-    """Elements that share the extremum share the gradient evenly."""
+    """Elements that share the extremum share the gradient evenly; a NaN makes the gradients of its row NaN."""
     shape = _kept(x.shape, dims)
-    ties = x == reshape(result, shape=shape)
+    best = reshape(result, shape=shape)
+    ties, unknown = x == best, best != best
     count = sum(ties, dims, keepdim=True) if isinstance(ties, Tensor) else ties.sum(dims, keepdims=True)
-    return where(ties, expand(reshape(g, shape=shape) / count, shape=x.shape), 0.0)
+    share = div(reshape(g, shape=shape), where(unknown, 1, count))
+    return where(ties, expand(share, shape=x.shape), expand(where(unknown, math.nan, 0.0), shape=x.shape))
 
 
 @primitive(x=_extreme_rule)
@@ -166,6 +168,27 @@ def amax(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
 def amin(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
     _not_empty("min", x, dims)
     return x.min(axis=dims, keepdims=keepdim)
+
+
+def _largest_rule(g: Any, x: Any, result: Any) -> Any:
+    """Elements that share the extremum of all share the gradient evenly; where it is a NaN, all NaNs do."""
+    ties = (x == result) | (x != x)
+    count = sum(ties) if isinstance(ties, Tensor) else ties.sum()
+    return where(ties, expand(div(g, count), shape=x.shape), 0.0)
+
+
+@primitive(x=_largest_rule)
+def max_(x: np.ndarray) -> np.ndarray:
+    """The largest of all elements."""
+    _not_empty("max", x, ())
+    return x.max()
+
+
+@primitive(x=_largest_rule)
+def min_(x: np.ndarray) -> np.ndarray:
+    """The smallest of all elements."""
+    _not_empty("min", x, ())
+    return x.min()
 
 
 def arg_extreme(name: str, x: Tensor, dim: int | None, keepdim: bool) -> Any:

@@ -144,8 +144,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second (Dauphin et al., 2017)."""
     if input.ndim == 0 or input.size(dim) % 2:
         raise RuntimeError(f"glu: the size along dim {dim} must be even, got a tensor of shape {tuple(input.shape)}")
-    a, b = input.chunk(2, dim)
-    return a * sigmoid(b)
+    half = input.size(dim) // 2
+    return input.narrow(dim, 0, half) * sigmoid(input.narrow(dim, half, half))
 
 
 # --- softmax and its relatives ----------------------------------------------------------------------------------------

@@ -40,8 +40,11 @@ def embedding(
     """Rows of weight (V, C) at the ids `input`. Gradients are dense, also with sparse=True."""
     if max_norm is not None or scale_grad_by_freq:
         raise ValueError("embedding: max_norm and scale_grad_by_freq are not supported; scale the weight yourself")
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.array.shape[0]
+    if padding_idx is not None and weight.array.ndim:
+        rows = weight.array.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise ValueError(f"embedding: padding_idx must be within the {rows} rows of weight, got {padding_idx}")
+        padding_idx %= rows
     return ops.linear.embedding(input, weight, padding_idx)
 
 
