@@ -296,6 +296,20 @@ def test_boundaries_of_the_two_schedules_of_the_papers() -> None:
     assert lr_scheduler.noam(0, channels=512) == lr_scheduler.noam(1, channels=512) == pytest.approx(1.746928e-07)
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop"])
+def test_ways_to_compute_a_step_that_are_not_there_are_refused(name: str) -> None:
+    make, parameters = getattr(tg.optim, name), [tg.nn.Parameter(tg.ones(1))]
+    with pytest.raises(ValueError, match="differentiable=True is not supported"):
+        make(parameters, differentiable=True)
+    ways = ["foreach"] if name == "RMSprop" else ["foreach", "fused"]
+    for way in ways:  # each is one of PyTorch's ways to the same numbers
+        make(parameters, **{way: True})
+    if len(ways) == 2:
+        with pytest.raises(RuntimeError, match="foreach and fused cannot both be True"):
+            make(parameters, foreach=True, fused=True)
+        make(parameters, foreach=False, fused=True)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [

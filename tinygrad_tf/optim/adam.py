@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -39,6 +39,7 @@ class Adam(Optimizer):
         fused: bool | None = None,
     ):
         refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        refuse_ways(foreach, fused, differentiable)
         if not all(0.0 <= float(beta) < 1.0 for beta in betas):
             raise ValueError(f"betas must be in [0, 1), got {betas}")
         self.plans: dict[int, Any] = {}
@@ -132,4 +133,5 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        ways: dict[str, Any] = {"foreach": foreach, "differentiable": differentiable, "fused": fused}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **ways)

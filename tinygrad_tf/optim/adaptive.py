@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -36,6 +36,7 @@ class Adagrad(Optimizer):
         fused: bool | None = None,
     ):
         refuse_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
+        refuse_ways(foreach, fused, differentiable)
         settings = {
             "lr": lr,
             "lr_decay": lr_decay,
@@ -81,6 +82,7 @@ class RMSprop(Optimizer):
         differentiable: bool = False,
     ):
         refuse_negative(lr=lr, alpha=alpha, weight_decay=weight_decay, momentum=momentum, eps=eps)
+        refuse_ways(foreach, differentiable=differentiable)
         settings = {
             "lr": lr,
             "alpha": alpha,

@@ -122,6 +122,14 @@ def refuse_negative(**settings: Any) -> None:
             raise ValueError(f"optimizer: {name} must not be negative, got {value}")
 
 
+def refuse_ways(foreach: bool | None = None, fused: bool | None = None, differentiable: bool = False) -> None:
+    """PyTorch's ways to compute the same step are accepted and change nothing here, but for what they cannot mean."""
+    if differentiable:
+        raise ValueError("optimizer: differentiable=True is not supported; write the step as p = p - lr * gradient")
+    if foreach and fused:
+        raise RuntimeError("optimizer: foreach and fused cannot both be True; leave both out")
+
+
 def _fitting(value: Any, like: Tensor) -> Any:
     """A piece of state, in the parameter's dtype where it has the parameter's shape."""
     if isinstance(value, Tensor):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -28,6 +28,7 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ):
         refuse_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
+        refuse_ways(foreach, fused, differentiable)
         if nesterov and (momentum <= 0.0 or dampening != 0.0):
             raise ValueError("nesterov needs momentum above 0 and dampening 0")
         settings = {
