@@ -96,3 +96,78 @@ def test_an_array_that_a_tensor_is_added_to_stays_an_array() -> None:
     with pytest.raises(TypeError, match="add: out must be a NumPy array, got a tensor"):
         np.add(array, array, out=tg.ones(2))
     assert kept.tolist() == [5.0, 7.0]
+
+
+# --- memory that is not written to ------------------------------------------------------------------------------------
+
+
+def read_only(kind: str) -> tg.Tensor:
+    if kind == "buffer":
+        return tg.frombuffer(np.arange(3.0).tobytes(), dtype=tg.float64)
+    array = np.arange(6.0)
+    array.flags.writeable = False
+    return tg.from_numpy(array[:3] if kind == "slice" else array)
+
+
+@pytest.mark.parametrize("kind", ["array", "slice", "buffer"])
+def test_read_only_memory_is_named(kind: str) -> None:
+    x = read_only(kind)
+    for write in (lambda: x.add_(1), lambda: x.fill_(1), lambda: x.__setitem__(0, 1.0), lambda: x[1:].mul_(2)):
+        with pytest.raises(RuntimeError, match=r"memory of a read-only array or buffer; use \.clone\(\) first"):
+            write()
+    assert x[:3].tolist() == [0.0, 1.0, 2.0] and x.clone().add_(1)[0] == 1.0
+
+
+def test_read_only_views_of_what_can_be_written_to_are_named() -> None:
+    view = np.arange(3.0)[:]
+    view.flags.writeable = False
+    for x in (tg.from_numpy(view), tg.ones(3, 1).expand(3, 2)[:, 0]):
+        with pytest.raises(RuntimeError, match="a view of an expanded tensor, or of an array that is read-only"):
+            x.add_(1)
+
+
+# Views of 12 elements, and whether two of their elements share memory.
+OVERLAPPING: dict[str, tuple[Callable[[tg.Tensor], tg.Tensor], bool]] = {
+    "windows": (lambda x: x.unfold(0, 3, 1), True),
+    "windows side by side": (lambda x: x.unfold(0, 3, 3), False),
+    "windows with gaps": (lambda x: x.unfold(0, 2, 4), False),
+    "windows of a matrix": (lambda x: x.view(3, 4).unfold(1, 2, 1), True),
+    "strides": (lambda x: tg.as_strided(x, (2, 3), (1, 1)), True),
+    "strides that miss each other": (lambda x: tg.as_strided(x, (2, 2), (3, 2)), False),
+    "strides of 2 and 3": (lambda x: tg.as_strided(x, (2, 3), (3, 2)), False),  # 0 2 4, 3 5 7: each once
+    "strides of 2 and 4": (lambda x: tg.as_strided(x, (2, 3), (4, 2)), True),
+    "transposed": (lambda x: x.view(3, 4).t(), False),
+    "every other": (lambda x: x[::2], False),
+    "a block": (lambda x: x.view(3, 4)[1:, :2], False),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_elements_that_share_memory_are_not_computed_in_place(name: str) -> None:
+    view, overlap = OVERLAPPING[name]
+    x = tg.arange(12.0)
+    before = view(x).clone()
+    if overlap:
+        with pytest.raises(RuntimeError, match=r"add_: elements of this tensor share memory, .*use \.clone\(\) first"):
+            view(x).add_(1)
+        assert x.tolist() == list(range(12))
+    else:
+        assert view(x).add_(1).tolist() == (before + 1).tolist() and x.sum().item() == 66 + before.numel()
+    view(x).fill_(-1)  # one value everywhere depends on no order
+    assert bool((view(x) == -1).all())
+
+
+def test_writes_to_windows_have_no_gradient() -> None:
+    x, values = tg.zeros(5), tg.ones(3, 3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="elements of this tensor share memory"):
+        x.unfold(0, 3, 1).copy_(values)
+    x.unfold(0, 3, 3).copy_(values[:1])
+    x.sum().backward()
+    assert values.grad.tolist() == [[1.0] * 3, [0.0] * 3, [0.0] * 3]
+
+
+def test_memory_that_a_stride_of_0_repeats_is_not_written_to() -> None:
+    for x in (tg.ones(1).expand(3), tg.as_strided(tg.ones(1), (3,), (0,))):
+        for write in (lambda x=x: x.add_(1), lambda x=x: x.fill_(2)):
+            with pytest.raises(RuntimeError, match="several elements of this expanded tensor share memory"):
+                write()

@@ -37,15 +37,54 @@ def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) 
 
 
 def check_writable(name: str, target: Tensor, recording: bool) -> None:
-    """Refuse to change a leaf (or a view of one) whose gradient is wanted, and memory that several elements share."""
-    if not target.array.flags.writeable:
-        raise RuntimeError(f"{name}: several elements of this expanded tensor share memory; use .clone() first")
+    """Refuse to change a leaf (or a view of one) whose gradient is wanted, and memory that several elements share.
+
+    Assigning (as fill_ and copy_ do) may meet windows that overlap: the last value stays. What is computed from the
+    elements would depend on their order, and so would gradients.
+    """
+    flags = target.array.flags
+    if not (flags.writeable and flags.c_contiguous):
+        why = _why_not_written(target.array, recording or name != "setitem_")
+        if why is not None:
+            raise RuntimeError(f"{name}: {why}; use .clone() first")
     if not recording:
         return
     root = target if target.view_of is None else target.view_of[0]
     if root.node is not None and root.node.operation is None:
         what = "a leaf that requires a gradient" if root is target else "a view of a leaf that requires a gradient"
         raise RuntimeError(f"{name}: {what} cannot be changed in place; use no_grad(), or the out-of-place {name[:-1]}")
+
+
+def _why_not_written(array: np.ndarray, each_once: bool) -> str | None:
+    """What is wrong with memory that is to be written to. each_once: no two elements may share it."""
+    if any(step == 0 and n > 1 for n, step in zip(array.shape, array.strides, strict=True)):
+        return "several elements of this expanded tensor share memory"
+    if not array.flags.writeable:
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        if root.flags.writeable:
+            return "this is a view of an expanded tensor, or of an array that is read-only"
+        return "this tensor lies in the memory of a read-only array or buffer"
+    if each_once and overlaps(array):
+        return "elements of this tensor share memory, as those of overlapping windows do (unfold, as_strided)"
+    return None
+
+
+def overlaps(array: np.ndarray) -> bool:
+    """Whether two elements share memory. They do not if each axis, the smallest first, steps over all those before it;
+    where one does not, the places are counted."""
+    axes = sorted((abs(step), n) for n, step in zip(array.shape, array.strides, strict=True) if n > 1)
+    end, places = array.itemsize, np.zeros(1, np.int64)
+    clear = True
+    for step, n in axes:
+        clear &= step >= end
+        end += step * (n - 1)
+    if clear or not array.size:
+        return False
+    for step, n in axes:
+        places = np.add.outer(places, np.arange(n) * step).reshape(-1)
+    return np.unique(places).size < places.size
 
 
 def adopt(target: Tensor, result: Tensor | None) -> None:
