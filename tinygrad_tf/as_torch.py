@@ -167,7 +167,7 @@ def _pool() -> Any:
 
 def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
-    from tinygrad_tf import amp, nn
+    from tinygrad_tf import amp, func, nn
 
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
     cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
@@ -187,6 +187,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "is_autocast_enabled": amp.is_autocast_enabled,
             "get_autocast_dtype": amp.get_autocast_dtype,
             "compile": compile,
+            "vmap": func.vmap,
             "_foreach_copy_": _foreach_copy_,
             "newaxis": None,
             "set_default_device": _set_default_device,
@@ -235,6 +236,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "spawn": _refused("multiprocessing.spawn"),
             **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
         },
+        "nn.utils.stateless": {"functional_call": func.functional_call},
         "nn.parallel": {n: _refused_class(f"nn.parallel.{n}") for n in ("DistributedDataParallel", "DataParallel")},
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
         "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
@@ -381,8 +383,8 @@ def install() -> None:
 # --- the list of names ------------------------------------------------------------------------------------------------
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "autograd", "autograd.functional", "amp", "nn", "nn.functional", "nn.init", "nn.utils",
-    "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint", "utils.data",
+    "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "amp", "nn", "nn.functional", "nn.init",
+    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
@@ -421,6 +423,9 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
     "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
+    "func.jacfwd": "the same as jacrev: there is no forward mode",
+    "func.vmap": "calls the function with one slice after the other, so that any function will do; it is not faster",
+    "vmap": "see func.vmap",
     "nn.Module.register_backward_hook": "as register_full_backward_hook: PyTorch's old one gives the gradients of the "
     "last operation's inputs",
     "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
