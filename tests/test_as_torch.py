@@ -99,6 +99,18 @@ def test_a_missing_name_says_so(name: str) -> None:
     assert not hasattr(holder, last)
 
 
+def test_what_a_cpu_answers_to_newer_questions() -> None:
+    assert not tg.accelerator.is_available() and tg.accelerator.current_accelerator() is None
+    assert tg.functional.einsum is tg.einsum
+    x = tg.zeros(1, 2, 3, 3).to(memory_format=tg.channels_last).contiguous(memory_format=tg.contiguous_format)
+    assert x.is_contiguous(memory_format=tg.contiguous_format)
+    assert tg.empty_like(x, memory_format=tg.preserve_format).shape == x.shape
+    assert isinstance(tg.nn.Conv2d(1, 1, 1).to(memory_format=tg.channels_last), tg.nn.Conv2d)
+    with tg.profiler.record_function("part"):
+        assert tg.autograd.profiler.record_function("f")(len)([1]) == 1
+    assert tg.sin_(tg.zeros(1)).tolist() == [0.0]
+
+
 def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
     for call in (
         lambda: tg.cuda.set_device(0),

@@ -113,6 +113,25 @@ def sdpa_kernel(backends: Any = None, *args: Any, **kwargs: Any) -> Iterator[Non
     yield
 
 
+class memory_format(enum.Enum):
+    """How PyTorch lays images out in memory. Here every tensor is laid out in the order of its axes."""
+
+    contiguous_format, preserve_format, channels_last, channels_last_3d = range(4)
+
+
+class record_function(contextlib.ContextDecorator):
+    """Names a part of a program for PyTorch's profiler, which is not here: changes nothing."""
+
+    def __init__(self, name: str, args: str | None = None):
+        self.name = name
+
+    def __enter__(self) -> record_function:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """There is nothing to write down."""
+
+
 class ReduceOp(enum.Enum):
     """How PyTorch's processes combine tensors."""
 
@@ -187,6 +206,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             "is_autocast_enabled": amp.is_autocast_enabled,
             "get_autocast_dtype": amp.get_autocast_dtype,
             "compile": compile,
+            "memory_format": memory_format,
+            **{form.name: form for form in memory_format},
             "vmap": func.vmap,
             "_foreach_copy_": _foreach_copy_,
             "newaxis": None,
@@ -202,6 +223,15 @@ def _modules() -> dict[str, dict[str, Any]]:
             **threads,
         },
         "autograd": {"Variable": Variable},
+        "autograd.profiler": {"record_function": record_function},
+        "profiler": {"record_function": record_function},
+        "functional": {name: getattr(tinygrad_tf, name) for name in FUNCTIONAL},
+        "accelerator": {
+            "is_available": _no,
+            "current_accelerator": _nothing,
+            "device_count": _zero,
+            **{name: _refused(f"accelerator.{name}") for name in ("current_device_index", "synchronize")},
+        },
         "special": {
             "expit": tinygrad_tf.sigmoid,
             "softmax": nn.functional.softmax,
@@ -261,6 +291,7 @@ ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, to
     "layer_norm", "max_pool1d", "max_pool2d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu",
     "rms_norm", "selu", "threshold",
 )  # fmt: skip
+FUNCTIONAL = ("cartesian_prod", "cdist", "einsum", "meshgrid", "norm", "split", "tensordot", "unique")
 IN_PLACE = (  # methods that PyTorch has as functions, too
     "abs", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "detach", "erf", "exp", "exp2", "expm1", "fill", "floor",
     "frac", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sqrt",
@@ -384,7 +415,8 @@ def install() -> None:
 
 NAMESPACES = (
     "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "amp", "nn", "nn.functional", "nn.init",
-    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint", "utils.data",
+    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint",
+    "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"

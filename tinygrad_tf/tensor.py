@@ -128,7 +128,8 @@ class Tensor(
     def __format__(self, spec: str) -> str:
         return tensor_format(self, spec)
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in the order of the axes, the only layout there is."""
         return self.array.flags.c_contiguous
 
     @overload

@@ -231,7 +231,14 @@ class Module:
         fn(self)
         return self
 
-    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:
+    def to(
+        self,
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Self:
         """Cast all floating point parameters and buffers, in place: to(dtype), to(tensor); the device is the CPU."""
         for a in args:
             if isinstance(a, Tensor):
