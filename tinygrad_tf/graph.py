@@ -181,7 +181,9 @@ def current_node(t: Tensor) -> Node | None:
     """The Node of `t`; a view whose base was written to since it was taken is taken again from the base."""
     if t.view_of is None or (made := t.view_of[0].node) is None:
         return t.node
-    if made.operation is not None if t.node is None else t.storage.changed > t.node.age:
+    base_got_a_graph = t.node is None and made.operation is not None
+    base_was_written_to = t.node is not None and t.storage.changed > t.node.age
+    if base_got_a_graph or base_was_written_to:
         again, operations = t.view_of
         with recording(True):
             for operation, options in operations:
