@@ -100,12 +100,43 @@ def test_a_gradient_that_somebody_else_holds_is_not_overwritten(name: str) -> No
     assert np.array_equal(y.grad.numpy(), twin.grad.numpy())
     operation(u).backward(given)
     assert np.array_equal(given.numpy(), before)
+    z = operation(u)  # kept without a hook
+    z.retain_grad()
+    F.layer_norm(z, (4,)).backward(given)
+    assert np.array_equal(z.grad.numpy(), twin.grad.numpy())
 
 
-def test_a_gradient_sent_through_a_transposition_is_contiguous() -> None:
-    w = tg.ones(3, 4, requires_grad=True)
-    F.layer_norm(w.t(), (3,)).sum().backward()
-    assert w.grad.is_contiguous()
+LAYOUTS = {  # memory of shape (2, 3, 4, 4), and in which order its axes are to lie in that of the gradient
+    "C": (np.ones((2, 3, 4, 4)), (0, 1, 2, 3)),
+    "reversed": (np.ones((4, 4, 3, 2)).transpose(3, 2, 1, 0), (3, 2, 1, 0)),
+    "swapped": (np.ones((2, 4, 3, 4)).transpose(0, 2, 1, 3), (0, 2, 1, 3)),
+    "gaps": (np.ones((4, 4, 3, 4)).transpose(3, 2, 1, 0)[::2], (0, 1, 2, 3)),
+    "backwards": (np.ones((2, 3, 4, 4))[::-1], (0, 1, 2, 3)),
+}
+SENDERS = {  # operations that send back arrays of many layouts
+    "sum": Tensor.sum,
+    "product": lambda x: x * x.detach(),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    "of a transposition": lambda x: F.layer_norm(x.permute(3, 2, 1, 0), (2,)),
+    "copy of a transposition": lambda x: x.permute(3, 2, 1, 0).contiguous() * 2.0,
+    "slice": lambda x: x[:1] * 2.0,
+    "two paths": lambda x: x.exp() + x.permute(1, 0, 2, 3).contiguous().permute(1, 0, 2, 3) * 2.0,
+}
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("sender", SENDERS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_gradient_of_a_leaf_lies_in_memory_as_the_leaf_does(layout: str, sender: str, create_graph: bool) -> None:
+    """In the same order if the leaf fills its memory, and in C's order otherwise, as PyTorch promises."""
+    memory, order = LAYOUTS[layout]
+    x = Tensor(memory, requires_grad=True)
+    for _ in range(2):
+        SENDERS[sender](x).sum().backward(create_graph=create_graph)
+        assert x.grad.array.transpose(order).flags.c_contiguous
+    if not create_graph:
+        (alone,) = tg.autograd.grad(SENDERS[sender](x).sum(), x)
+        np.testing.assert_array_equal(alone.numpy() * 2.0, x.grad.numpy())
 
 
 @pytest.mark.parametrize("size", [8, 1 << 15, 1 << 17])
@@ -528,6 +559,15 @@ def test_a_view_taken_before_a_write_has_the_new_gradient() -> None:
     y.mul_(x)  # y = x^2, and so is the view
     view.sum().backward()
     assert x.grad.tolist() == [0.0, 4.0, 6.0]
+
+
+def test_a_view_of_a_constant_has_the_graph_that_the_constant_gets() -> None:
+    w, base = leaf(2.0, 3.0), tg.ones(2, dtype=tg.float64)
+    view = base[1:]
+    base.mul_(w)
+    assert view.requires_grad
+    (view * view).sum().backward()
+    assert w.grad.tolist() == [0.0, 6.0]
 
 
 def test_a_write_through_a_view_of_a_transposed_reshape() -> None:

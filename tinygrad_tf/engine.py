@@ -36,7 +36,7 @@ from tinygrad_tf.graph import (
     watched,
 )
 from tinygrad_tf.hooks import HookHandle, add_hook, check_gradient, retain_grad, run_hooks
-from tinygrad_tf.regions import Region, add, assemble, wide
+from tinygrad_tf.regions import Pending, Region, laid_out, memory_order, wide
 
 __all__ = [
     "Fused",
@@ -90,6 +90,11 @@ def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 def cast(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
     large = x.size >= 1 << 14 and "V" in (x.dtype.kind, np.dtype(dtype).kind)  # V: the bfloat16 of ml_dtypes
     return kernels.cast.cast(x, dtype) if large else x.astype(dtype)
+
+
+@primitive(x=lambda g: g)
+def copied(x: np.ndarray, *, order: tuple[int, ...] | None) -> np.ndarray:
+    return laid_out(x, order)
 
 
 @primitive(x=lambda g: g)
@@ -168,44 +173,27 @@ def walk(
     """
     targets = None if wanted is None else {n for n in wanted if n is not None}
     oldest = 0 if targets is None else min((n.age for n in targets), default=0)
-    pending: dict[Node, Any] = {}  # gradients so far; a list of Regions while nothing else has come
-    owned: set[Node] = set()  # whose pending gradient is an array that nobody else holds
+    pending: dict[Node, Pending] = {}
     found: dict[Node, Any] = {}
     queue: list[tuple[int, Node]] = []
 
     def send(edge: Node, part: Any, fresh: bool) -> None:
         """Add one contribution to the gradient of an edge, in the shape and dtype of its forward value."""
-        held = pending.get(edge)
         if type(part) is Region:
-            if held is None:
-                pending[edge] = [part]
-                heapq.heappush(queue, (-edge.age, edge))
-                return
-            if type(held) is list:
-                held.append(part)
-                return
-            part, fresh = assemble([part], edge.shape, edge.dtype)
-        elif type(part) is not np.ndarray and not create_graph:
-            part = np.asarray(part)
-        if part.shape != edge.shape:
-            part, fresh = sum_to(part, shape=edge.shape), True
-        if part.dtype is not edge.dtype and part.dtype != edge.dtype:
-            part, fresh = cast(part, dtype=edge.dtype), True
-        if type(held) is list:
-            held, own = assemble(held, edge.shape, edge.dtype)
-            pending[edge] = held
-            if own:
-                owned.add(edge)
-        if held is None:
-            pending[edge] = part
-            heapq.heappush(queue, (-edge.age, edge))
-            if fresh:
-                owned.add(edge)
-        elif create_graph:
-            pending[edge] = held + part
+            part = [part]
         else:
-            pending[edge] = add(held, edge in owned, part, fresh)
-            owned.add(edge)
+            if type(part) is not np.ndarray and not create_graph:
+                part = np.asarray(part)
+            if part.shape != edge.shape:
+                part, fresh = sum_to(part, shape=edge.shape), True
+            if part.dtype is not edge.dtype and part.dtype != edge.dtype:
+                part, fresh = cast(part, dtype=edge.dtype), True
+        if edge in pending:
+            pending[edge].add(part, fresh)
+        else:
+            first = pending[edge] = Pending()
+            first.node, first.value, first.own = edge, part, fresh
+            heapq.heappush(queue, (-edge.age, edge))
 
     with recording(create_graph), np.errstate(all="ignore"):  # infinite gradients are values, not warnings
         for root, g in roots:
@@ -214,25 +202,16 @@ def walk(
             send(node, g if create_graph else g.array, False)
         while queue:
             node = heapq.heappop(queue)[1]
-            g = pending.pop(node)
-            if type(g) is list:
-                g, own = assemble(g, node.shape, node.dtype)
-                if own:
-                    owned.add(node)
+            held = pending.pop(node)
+            if type(held.value) is list:
+                held.assemble()
+            g, own, operation = held.value, held.own, node.operation
             if node.hooks:
-                g = run_hooks(node, g) if create_graph else run_hooks(node, make(g)).array
-                owned.discard(node)
+                g, own = run_hooks(node, g) if create_graph else run_hooks(node, make(g)).array, False
             if node in targets if targets is not None else node.owner is not None:
-                if create_graph:
-                    found[node] = g
-                else:
-                    as_it_is = node in owned and node.operation is None and g.flags.c_contiguous
-                    found[node] = make(g if as_it_is else g.copy())
-            own = node in owned and not create_graph
-            owned.discard(node)
-            if node.operation is None:
+                found[node] = g if create_graph else make(kept(node, g, own))
+            if operation is None:
                 continue
-            operation = node.operation
             fresh = operation.gives_new_arrays or (own and operation.view)  # a view of what is ours alone is ours too
             for edge, part in zip(node.edges, operation.pull(node, g, create_graph, own), strict=True):
                 if edge is not None and part is not None and edge.age >= oldest:
@@ -240,6 +219,14 @@ def walk(
             if not keep and node.saved:
                 node.saved, node.edges = None, (None,) * len(node.edges)
     return found
+
+
+def kept(node: Node, g: np.ndarray, own: bool) -> np.ndarray:
+    """The gradient of a tensor in memory that no other gradient shares; that of a leaf is laid out as the leaf is."""
+    if node.operation is not None:
+        return laid_out(g, None)
+    owner = node.owner() if node.owner is not None else None
+    return laid_out(g, None if owner is None else memory_order(owner.array), own)
 
 
 def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
@@ -275,7 +262,7 @@ def backward(
             if owner is None:
                 continue
             if create_graph:
-                with_graph = cast(g, dtype=g.array.dtype)  # a copy: no two gradients share memory
+                with_graph = copied(g, order=memory_order(owner.array))  # no two gradients share memory
                 owner._grad = with_graph if owner._grad is None else owner._grad + with_graph
             elif owner._grad is None:
                 owner._grad = g

@@ -1,7 +1,9 @@
-"""How the gradients that come to one tensor are added up.
+"""How the gradients that come to one tensor are added up, and how the sum lies in memory.
 
+Pending    what has come to one tensor so far
 wide       the dtype in which many numbers are added up
 add        two whole ones, in the memory of one of them if it may be overwritten
+laid_out   one in memory of its own, in the order of the tensor that it belongs to
 Region     one that is zero outside a part of the tensor: what slices send back
 assemble   regions, put together once all have come
 """
@@ -15,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf.graph import Node
 
 FLOAT32 = np.dtype(np.float32)
 LARGE = 1 << 15  # elements from which sums are left to a kernel
@@ -35,6 +38,26 @@ def add(held: np.ndarray, own: bool, part: np.ndarray, fresh: bool) -> np.ndarra
         kernels.elementwise.add_to(held, part)
         return held
     return kernels.elementwise.add(held, part) if kernels.elementwise.worth(held, part) else held + part
+
+
+def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
+    """The axes of an array that fills its memory in another order than C's, the outermost first; else None."""
+    if array.flags.c_contiguous:
+        return None
+    order = tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+    return order if array.transpose(order).flags.c_contiguous else None
+
+
+def laid_out(g: np.ndarray, order: tuple[int, ...] | None, own: bool = False) -> np.ndarray:
+    """g in memory of its own, with the axes in this order (None: C's); g itself if it is so and own: nobody else's.
+
+    The gradient of a leaf has the leaf's order, as in PyTorch, so that one index finds the same element in both.
+    """
+    turned = g if order is None else g.transpose(order)
+    if own and turned.flags.c_contiguous:
+        return g
+    copy = turned.copy()
+    return copy if order is None else copy.transpose(np.argsort(order))
 
 
 class Region:
@@ -72,6 +95,39 @@ class Region:
                 return None
             found = axis, start, stop
         return found
+
+
+class Pending:
+    """The gradient that has come to one tensor so far.
+
+    value: an array, a Tensor where the pass is recorded, or a list of Regions while nothing else has come.
+    own: whether value is an array that nobody else holds.
+
+    There is one for every Node of a walk, which sets these itself: calling an __init__ would take twice the time.
+    """
+
+    __slots__ = ("node", "own", "value")
+    node: Node
+    own: bool
+    value: Any
+
+    def add(self, part: Any, fresh: bool) -> None:
+        """One more contribution of the same kinds. fresh: it is an array that nobody else holds."""
+        if type(part) is list:
+            if type(self.value) is list:
+                self.value.extend(part)
+                return
+            part, fresh = assemble(part, self.node.shape, self.node.dtype)
+        if type(self.value) is list:
+            self.assemble()
+        if type(part) is np.ndarray:
+            self.value, self.own = add(self.value, self.own, part, fresh), True
+        else:
+            self.value = self.value + part
+
+    def assemble(self) -> None:
+        """Make one array of a list of Regions."""
+        self.value, self.own = assemble(self.value, self.node.shape, self.node.dtype)
 
 
 def assemble(regions: Sequence[Region], shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, bool]:
