@@ -525,6 +525,8 @@ def test_the_memory_without_its_history_is_the_way_round_that() -> None:
     a.data.fill_(9.0)
     y.backward()
     assert x.grad.tolist() == [9.0, 9.0]
+    with pytest.raises(TypeError, match="data must be a tensor, got ndarray"):
+        a.data = np.zeros(2)
 
 
 def test_changing_what_no_rule_needs_is_allowed() -> None:

@@ -313,6 +313,8 @@ class Tensor(
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        if not isinstance(value, engine.Tensor):
+            raise TypeError(f"data must be a tensor, got {type(value).__name__}; make one with tensor(...)")
         self.array, self.storage = value.array, engine.Storage()
         if self.node is not None:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
