@@ -493,6 +493,35 @@ def test_changing_an_option_is_noticed(name: str) -> None:
             y.backward()
 
 
+@engine.primitive(x=lambda g, factor: scaled(g, factor=factor))
+def scaled(x: np.ndarray, *, factor: np.ndarray) -> np.ndarray:
+    return x * factor
+
+
+def _scaled_backward(g: np.ndarray, wanted: list[bool], kept: None, factor: np.ndarray) -> list[np.ndarray]:
+    return [g * factor]
+
+
+@engine.fused(reference=lambda x, *, factor: x * factor, backward=_scaled_backward)
+def fused_scaled(x: np.ndarray, *, factor: np.ndarray) -> tuple[np.ndarray, None]:
+    return x * factor, None
+
+
+@pytest.mark.parametrize("operation", [scaled, fused_scaled])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_every_operation_takes_tensors_for_options_that_are_arrays(operation: object, create_graph: bool) -> None:
+    x, factor = leaf(1.0, 2.0), tg.tensor([3.0, 4.0], dtype=tg.float64)
+    y = (operation(x**2, factor=factor) ** 2).sum()  # type: ignore[operator]
+    (g,) = tg.autograd.grad(y, x, retain_graph=True, create_graph=create_graph)
+    assert g.tolist() == [36.0, 512.0]
+    if create_graph:
+        assert tg.autograd.grad(g.sum(), x, retain_graph=True)[0].tolist() == [108.0, 768.0]
+    factor.mul_(2.0)
+    for late in [y, g.sum()] if create_graph else [y]:
+        with pytest.raises(RuntimeError, match="changed in place"):
+            tg.autograd.grad(late, x, create_graph=create_graph, retain_graph=True)
+
+
 def test_changing_an_option_is_noticed_by_higher_derivatives() -> None:
     x, ids = tg.randn(3, 4, requires_grad=True), IDS.clone()
     (first,) = tg.autograd.grad((x[ids] ** 3).sum(), x, create_graph=True)
