@@ -427,20 +427,6 @@ def test_whole_bfloat16_on_tiles(all_on_tiles, M, K, N, left, right, has_bias):
     check(c, a, b, 0.0 if bias is None else bias, units=K if {left, right} & {"one element", "repeated"} else 4)
 
 
-def test_linear_of_bfloat16_is_that_of_the_same_numbers_in_float32():
-    """Large enough for tiles, where there are any; the sums are float32."""
-    x, weight, bias = (cast(normal(i, *s), BFLOAT16) for i, s in enumerate([(520, 192), (160, 192), (160,)]))
-    wide = [cast(a, np.float32) for a in (x, weight, bias)]
-    y = kernels.linear(x, weight, bias)
-    check(y, wide[0], wide[1].T, wide[2])
-    g = cast(normal(3, 520, 160), BFLOAT16)
-    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
-    wide_g = cast(g, np.float32)
-    check(dx, wide_g, wide[1])
-    check(dweight, wide_g.T, wide[0])
-    check(dbias[None], np.ones((1, 520), np.float32), wide_g)
-
-
 def test_cast_between_float32_and_bfloat16():
     """Bit for bit what ml_dtypes does, for every bfloat16, for ties, and for any bits; in any order of axes."""
     every = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT16)
@@ -477,6 +463,35 @@ def test_gradients_of_weight_and_bias_on_tiles(all_on_tiles, rows, out, channels
     without = kernels.linear_backward(g, x, normal(2, out, channels), need_x=False, need_bias=False)
     assert without[0] is None and np.array_equal(without[1], dweight) and without[2] is None
     check(dx, g, normal(2, out, channels))
+
+
+@pytest.mark.parametrize("tiles", [pytest.param(True, marks=tiles_only), False])
+@pytest.mark.parametrize(("M", "K", "N"), [(300, 200, 130), (5, 33, 40), (4096, 384, 256), (200, 1600, 100)])
+def test_a_linear_layer_of_bfloat16_rounds_once(monkeypatch, tiles, M, K, N):
+    """Value and gradient for x as bfloat16, the rounded sums of float32; those of weight and bias as float32."""
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", tiles)
+    g, x, weight = (normal(n, *shape).astype(BFLOAT16) for n, shape in enumerate([(M, N), (M, K), (N, K)]))
+    bias = normal(3, N).astype(BFLOAT16)
+    wide = [a.astype(np.float32) for a in (g, x, weight, bias)]
+
+    def nearly(found, a, b, c=0.0):
+        """The rounded result of a sum of float32 that is as good as NumPy's."""
+        exact = a.astype(np.float64) @ b + c
+        sums = np.abs(a) @ np.abs(b) + np.abs(c)
+        assert found.dtype == BFLOAT16
+        assert np.all(np.abs(found.astype(np.float64) - exact) <= np.abs(exact) * 2.0**-8 + sums * 2.0**-20)
+
+    nearly(kernels.linear(x, weight, bias), wide[1], wide[2].T, wide[3])
+    nearly(kernels.linear(x, weight), wide[1], wide[2].T)
+    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
+    nearly(dx, wide[0], wide[2])
+    check(dweight, wide[0].T, wide[1])
+    check(dbias[None], np.ones((1, M), np.float32), wide[0])
+    x[0, 0], g[1, 2] = np.inf, np.nan
+    assert np.array_equal(~np.isfinite(kernels.linear(x, weight, bias).astype(np.float32)).all(1), np.arange(M) == 0)
+    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
+    assert np.array_equal(np.isnan(dx.astype(np.float32)).all(1), np.arange(M) == 1)
+    assert np.isnan(dweight[2]).all() and np.isnan(dbias[2])
 
 
 @tiles_only

@@ -234,6 +234,19 @@ def test_half_precision(case, half):
     assert np.abs(result.astype(np.float64) - true).max() <= 3 * float(ml_dtypes.finfo(half).eps) * np.abs(true).max()
 
 
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_gelu_of_bfloat16_is_that_of_the_same_numbers_rounded_once(form):
+    every = np.arange(1 << 16, dtype=np.uint16).view(ml_dtypes.bfloat16)  # with all NaN, infinite and subnormal ones
+    wide, g = every.astype(np.float32), normal(1 << 16, np.float32).astype(ml_dtypes.bfloat16)
+    with np.errstate(all="ignore"):
+        for found, exact in (
+            (gelu.gelu(every, form), gelu.gelu(wide, form)),
+            (gelu.gelu_backward(g, every, form), gelu.gelu_backward(g.astype(np.float32), wide, form)),
+        ):
+            assert found.dtype == every.dtype
+            np.testing.assert_array_equal(found.astype(np.float32), exact.astype(found.dtype).astype(np.float32))
+
+
 @named(CASES)
 def test_other_dtypes(case):
     x, g = normal((5, 33), np.float64), normal((5, 33), np.float64, 1)
@@ -646,6 +659,9 @@ target = np.array([0, 4, 2])
 assert np.allclose(cross_entropy.cross_entropy(x, target), cross_entropy.cross_entropy_reference(x, target))
 assert np.allclose(embedding.embedding_backward(g, target, 5), embedding.embedding_backward_reference(g, target, 5))
 assert np.allclose(elementwise.silu(x), elementwise.silu.reference(x))
+import ml_dtypes
+half = x.astype(ml_dtypes.bfloat16)
+assert np.array_equal(gelu.gelu(half), gelu.gelu(half.astype(np.float32)).astype(half.dtype))
 p, m, v = x.copy(), np.zeros((3, 5)), np.zeros((3, 5))
 adamw.adamw_step([p], [g], [m], [v], lr=0.5, beta1=0.9, beta2=0.99, eps=0.0, weight_decay=0.0, step=1)
 assert np.allclose(p, x - 0.5 * np.sign(g))

@@ -43,7 +43,10 @@ def rows(file: str, kernel: str, sound: str, damaged: str) -> KernelMutant:
 SOFTMAX = "for row in range(block * step, min(block * step + step, y.shape[0])):\n        weights, target"
 GELU = """start, stop = block * step, block * step + step
     upper, source, target = g[start:stop], x[start:stop], dx[start:stop]
-    zero"""
+    for i in range(source.size):
+        z = get(source, i)
+        number = type(z)
+        tail"""
 LAYER_NORM = "minus(minus(upper * weight[col], average), z * slope)"
 HIT = "hit = upper * number(1 - smoothing) * weight[label]"
 LINEAR = "tests/test_matmul.py", "linear_backward"
@@ -58,7 +61,7 @@ MUTANTS = [
     rows("layer_norm", "layer_norm_backward", "dbias[col] += upper", "dbias[col] = upper"),
     rows("layer_norm", "layer_norm_backward", "sums[:, 0] if count == 1 else sums.sum(1)", "sums[:, 0]"),
     rows("layer_norm", "rms_norm_backward", "weight[col] - z * slope)", "weight[col] + z * slope)"),
-    rows("gelu", "gelu", "(density * decay)", "(density * decay * x.dtype.type(1.01))"),
+    rows("gelu", "gelu", "(number(DENSITY) * decay)", "(number(1.01 * DENSITY) * decay)"),
     rows("gelu", "gelu", "number(3 * SCALE * CUBIC)", "number(2 * SCALE * CUBIC)"),
     rows("gelu", "gelu", GELU, GELU.replace("step + step\n", "step + step - 1\n")),
     rows("cross_entropy", "cross_entropy_backward", "result[label] -= hit", "result[label] = -hit"),

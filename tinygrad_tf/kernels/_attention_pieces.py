@@ -5,7 +5,6 @@ of a float32 or one, rounded (`_matrix_tiles.pieces_in`), in one of two layouts.
 word i of row j has (j, i) and (j, i + 16); or 32 keys and 16 queries, "by keys": word i of row j has (j, i) and
 (j + 16, i).
 
-    load_rows, store_rows    rows of float32, or of bfloat16 as uint16, to float32 and back, zeros around them
     exp_and_split            P = exp((S - top) scale), cut by keys; the sums of its columns
     gradients_and_split      P = exp(S scale - logsumexp), cut by queries; dS = P (dP - delta) scale, cut in both ways
 """
@@ -13,100 +12,30 @@ word i of row j has (j, i) and (j, i + 16); or 32 keys and 16 queries, "by keys"
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba.core import cgutils
 
-from tinygrad_tf.kernels._attention_panel import I32, I64, INT, VOID, emitted
-from tinygrad_tf.kernels._attention_rows import I16, load_numbers
+from tinygrad_tf.kernels._attention_panel import I64, INT, VOID, emitted
+from tinygrad_tf.kernels._half_rows import every
 from tinygrad_tf.kernels._matrix_tiles import PIECE, TILE, count_pieces
 from tinygrad_tf.kernels._scalar import instruction
 
 
-# ---------------------------------------------------------------- rows of the callers' arrays
-@instruction
-def load_rows(typing, height, columns, rows, wide, A, a0, a_row, C, c0):
-    """C[rows, wide] = A[height, columns] and zeros; wide is a multiple of a vector."""
-
-    def body(e, height, columns, rows, wide, A, a0, a_row, C, c0):
-        builder = e.builder
-        with cgutils.for_range(builder, rows) as loop:
-            inside = builder.select(builder.icmp_signed("<", loop.index, height), columns, I64(0))
-            source = e.pointer(kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
-            target = e.pointer(e.kind, C, builder.add(c0, builder.mul(loop.index, wide)))
-            with e.vectors_of(wide) as (d, _):
-                mask = _inside(e, inside, d)
-                e.store(load_numbers(e, e.at(source, d), mask), e.at(target, d))
-
-    kind = A
-    return VOID(INT, INT, INT, INT, A, INT, INT, C, INT), emitted(body, 7)
-
-
-@instruction
-def store_rows(typing, rows, columns, A, a0, a_row, C, c0, c_row):
-    """C[rows, columns] = A[rows, columns], rounded if C is bfloat16."""
-
-    def body(e, rows, columns, A, a0, a_row, C, c0, c_row):
-        builder = e.builder
-        with cgutils.for_range(builder, rows) as loop:
-            source = e.pointer(e.kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
-            target = e.pointer(kind, C, builder.add(c0, builder.mul(loop.index, c_row)))
-            with e.vectors_of(columns) as (d, _):
-                mask = _inside(e, columns, d)
-                _store(e, e.load(e.at(source, d), 0, mask), e.at(target, d), mask)
-
-    kind = C
-    return VOID(INT, INT, A, INT, INT, C, INT, INT), emitted(body, 2)
-
-
-def _inside(e, columns, offset):
-    """The lanes from `offset` on that are below `columns`, as a mask."""
-    builder = e.builder
-    count = builder.trunc(e.smaller(_or_zero(e, builder.sub(columns, offset)), I64(e.lanes)), I32)
-    bits = builder.sub(builder.shl(I32(1), count), I32(1))
-    return builder.bitcast(builder.trunc(bits, ir.IntType(e.lanes)), ir.VectorType(ir.IntType(1), e.lanes))
-
-
-def _or_zero(e, n):
-    return e.builder.select(e.builder.icmp_signed("<", n, I64(0)), I64(0), n)
-
-
-def _store(e, vector, pointer, mask):
-    if pointer.type.pointee != I16:
-        e.store(vector, pointer, 0, mask)
-        return
-    builder, halves = e.builder, ir.VectorType(I16, e.lanes)
-    bits = builder.bitcast(vector, e.bits)
-    odd = builder.and_(builder.lshr(bits, _every(e, 16)), _every(e, 1))
-    rounded = builder.lshr(builder.add(builder.add(bits, _every(e, 0x7FFF)), odd), _every(e, 16))
-    quiet = builder.or_(builder.lshr(bits, _every(e, 16)), _every(e, 0x40))
-    rounded = builder.select(builder.fcmp_unordered("uno", vector, vector), quiet, rounded)
-    where = builder.bitcast(pointer, halves.as_pointer())
-    function = e._function(
-        f"llvm.masked.store.v{e.lanes}i16.p0", ir.FunctionType(ir.VoidType(), [halves, where.type, I32, mask.type])
-    )
-    builder.call(function, [builder.trunc(rounded, halves), where, I32(2), mask])
-
-
 # ---------------------------------------------------------------- panels, cut
-def _every(e, value):
-    return ir.Constant(e.bits, [value] * e.lanes)
-
-
 def _cut(e, vectors, pieces):
     """For each piece, the largest first, its bits in every vector; the lower half of each word is 0."""
     builder = e.builder
     for piece in range(pieces):
         bits = [builder.bitcast(x, e.bits) for x in vectors]
         if pieces == 1 or piece < pieces - 1:  # the last of three has no more than 8 bits as it is
-            bits = [builder.add(b, _every(e, 0x8000)) for b in bits]
-        bits = [builder.and_(b, _every(e, 0xFFFF0000)) for b in bits]
+            bits = [builder.add(b, every(e, 0x8000)) for b in bits]
+        bits = [builder.and_(b, every(e, 0xFFFF0000)) for b in bits]
         yield bits
         vectors = [builder.fsub(x, builder.bitcast(b, e.vector)) for x, b in zip(vectors, bits, strict=True)]
 
 
 def _put(e, low, high, packed, offset):
     """Words of a bfloat16 each from `low` and, above it, from `high`."""
-    word = e.builder.or_(e.builder.lshr(low, _every(e, 16)), high)
+    word = e.builder.or_(e.builder.lshr(low, every(e, 16)), high)
     e.builder.store(word, e.builder.bitcast(e.builder.gep(packed, [offset]), e.bits.as_pointer()), align=4)
 
 

@@ -19,10 +19,11 @@ from numba.core import cgutils
 from numba.np.arrayobj import make_array, populate_array
 
 from tinygrad_tf.kernels._attention_panel import BOOL, I32, I64, INFINITY, INT, VOID, emitted
+from tinygrad_tf.kernels._half_rows import load_numbers
 from tinygrad_tf.kernels._scalar import instruction
 from tinygrad_tf.kernels._vector import _transposed
 
-I8, I16 = ir.IntType(8), ir.IntType(16)
+I8 = ir.IntType(8)
 
 
 @instruction
@@ -159,17 +160,6 @@ def apply_bools(typing, rows, columns, mask, start, row, S, s0):
 
 
 # ---------------------------------------------------------------- rows of the callers' arrays
-def load_numbers(e, pointer, mask):
-    """A vector of numbers; those of bfloat16 as float32."""
-    if pointer.type.pointee != I16:
-        return e.load(pointer, 0, mask)
-    halves = ir.VectorType(I16, e.lanes)
-    where = e.builder.bitcast(pointer, halves.as_pointer())
-    kind = ir.FunctionType(halves, [where.type, I32, mask.type, halves])
-    function = e._function(f"llvm.masked.load.v{e.lanes}i16.p0", kind)
-    return e.wide(e.builder.call(function, [where, I32(2), mask, ir.Constant(halves, [0] * e.lanes)]))
-
-
 @instruction
 def row_dots(typing, rows, columns, G, g0, g_row, O, o0, o_row, total, t0):
     """total[q] = sum_d G[q, d] * O[q, d], for rows of float32, float64, or of bfloat16 as uint16."""

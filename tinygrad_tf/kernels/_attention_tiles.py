@@ -38,7 +38,8 @@ from tinygrad_tf.kernels._attention_layout import arrays_like, place, rows_of
 from tinygrad_tf.kernels._attention_tiles_backward import attend_heads_backward
 from tinygrad_tf.kernels._attention_tiles_forward import attend_heads
 from tinygrad_tf.kernels._attention_tiles_operands import WIDTH
-from tinygrad_tf.kernels.cast import cast, is_bfloat16
+from tinygrad_tf.kernels._half import is_bfloat16
+from tinygrad_tf.kernels.cast import cast
 
 FLOAT32 = np.dtype(np.float32)
 # The largest magnitudes of operands, as bits of float32: what is multiplied twice stays a normal number, and finite.

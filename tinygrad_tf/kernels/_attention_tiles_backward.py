@@ -17,11 +17,12 @@ from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _attention_tiles_forward as forward
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
 from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._half_rows import store_rows
 from tinygrad_tf.kernels._part import part
 
 at_once, cut, transpose, WIDTH, KEYS = operands.at_once, operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
 gradients_and_split, multiply, row_dots = pieces.gradients_and_split, products.multiply, rows_and_panels.row_dots
-list_rows, store_rows = products.list_rows, pieces.store_rows
+list_rows = products.list_rows
 hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
 scratch_for = forward.scratch_for
 open_tiles, close_tiles, pieces_in = forward.open_tiles, forward.close_tiles, forward.pieces_in

@@ -19,12 +19,13 @@ from tinygrad_tf.kernels import _attention_scores as shared
 from tinygrad_tf.kernels import _attention_tiles_operands as operands
 from tinygrad_tf.kernels import _matrix_tiles as matrix
 from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._half_rows import store_rows
 from tinygrad_tf.kernels._math import exp_negative, log
 from tinygrad_tf.kernels._part import part
 
 at_once, cut, WIDTH, KEYS = operands.at_once, operands.cut, operands.WIDTH, operands.KEYS
 exp_and_split, multiply = pieces.exp_and_split, products.multiply
-list_rows, store_rows = products.list_rows, pieces.store_rows
+list_rows = products.list_rows
 hide, column_maximum, scale_columns = panel.hide, panel.column_maximum, panel.scale_columns
 memory_at, unpack_columns = rows_and_panels.memory_at, rows_and_panels.unpack_columns
 round_up, scratch_for, UNLIMITED = shared.round_up, shared.scratch_for, shared.UNLIMITED

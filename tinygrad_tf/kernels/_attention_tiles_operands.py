@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from numba import types
 
-from tinygrad_tf.kernels import _attention_pieces as pieces
 from tinygrad_tf.kernels import _matrix_tiles as matrix
+from tinygrad_tf.kernels._half_rows import load_rows
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._tile_product import PRODUCTS as PRODUCTS_OF_PIECES
 from tinygrad_tf.kernels._tiles import transpose_square
 
-load_rows = pieces.load_rows
 split_rows, pieces_in = matrix.split_rows, matrix.pieces_in
 PRODUCTS = len(PRODUCTS_OF_PIECES)
 TILE, PIECE, STEP = matrix.TILE, matrix.PIECE, matrix.STEP

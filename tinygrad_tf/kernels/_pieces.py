@@ -12,8 +12,12 @@ mean error 8.6e-9 of |A| @ |B| against 2.0e-8 at 768 x 128 x 512. Whole numbers,
 out exactly.
 
 The tiles take numbers below 2^-126 for zero. So the largest element of an operand must lie in 2^-40 ... 2^60 (or all
-are zero), which also finds infinity and NaN; other products go to the vector registers. Within an operand, elements
-below 2^-100 lose their last bits.
+are zero), which also finds infinity and NaN; other products go to the vector registers. Elements far below that lose
+their smaller pieces: below 2^-110 the third, below 2^-118 the second, below 2^-126 all. Beside larger elements of the
+same row (of A; column of B) that is below the rounding of the sum. But a row that is as small as a whole, in an operand
+whose largest element is not, comes out with an error of 5e-4 at 2^-118 and of an eighth at 2^-126 (of |A| @ |B|), and
+as zero below. To look for that would cost a tenth of all splitting; where it matters, scale the row, or do without
+tiles (`TINYGRAD_TF_MATRIX_TILES=0`).
 
 How. A sum over the depth may be taken in any order, so a word of a tile pairs element k with k + 16: no shuffles.
 Operands that lie the other way round are transposed on the way. `_pieces_product.py` says which products come here and

@@ -27,6 +27,8 @@ import numpy as np
 from numba import types
 
 from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._half import floats, is_half
+from tinygrad_tf.kernels._half_rows import store_rows
 from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, open_tiles, pieces_in
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split, square_product
@@ -61,16 +63,18 @@ def multiply_blocks(
     index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, size, C, add, D, d_row,
     rows, columns, shared, largest_a, largest_b,
 ):  # fmt: skip
-    """One block of C, rows x columns, over a stretch K of the depth: C = A @ B (+ D)."""
+    """One block of C, rows x columns, over a stretch K of the depth: C = A @ B (+ D). A C of bfloat16 is made tile by
+    tile in `scratch`."""
     down, across = divmod(index, (N + columns - 1) // columns)
     top, left = down * rows, across * columns
     bottom, right = min(top + rows, M), min(left + columns, N)
     steps = (K + STEP - 1) // STEP
     room_a, room_b = STRIP // TILE * size, 0 if shared else (right - left + TILE - 1) // TILE * size
     pieces = np.empty(room_b + 2 * room_a + 16, packed.dtype)
-    scratch = np.empty(PAIR * PAIR + 16, C.dtype)
+    scratch, made = np.empty(PAIR * PAIR + 16, D.dtype), np.empty(PAIR * PAIR + 16 if is_half(C) else 0, D.dtype)
     s0, pieces_b = aligned(scratch), aligned(pieces)
     pieces_a, pieces_next = pieces_b + room_b, pieces_b + room_b + room_a
+    T, made0 = floats(C, made), aligned(made)
     Y, y0 = packed, aligned(packed) + left // TILE * size
     found_a, found_b = 0, 0
     if not shared:
@@ -93,18 +97,21 @@ def multiply_blocks(
             m, n = min(PAIR, end - strip - i), min(PAIR, right - left - j)
             x0, y = pieces_a + i // TILE * size, y0 + j // TILE * size
             c0, d0 = (strip + i) * N + left + j, (strip + i) * d_row + left + j
+            t0, t_row = (made0, PAIR) if is_half(C) else (c0, N)
             if m == PAIR and n == PAIR and rows_done < rows_next and ahead > 0:
                 source = a0 + (end + rows_done) * a_row
                 target = pieces_next + rows_done // TILE * size + rows_done % TILE * TILE
                 found = put_and_split(
-                    ahead, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row, A, source, a_row, target
+                    ahead, steps, pieces, x0, Y, y, size, T, t0, t_row, add, D, d0, d_row, A, source, a_row, target
                 )
                 found_a = max(found_a, found)
                 rows_done += ahead
             elif m == PAIR and n == PAIR:
-                square_product(steps, pieces, x0, size, Y, y, size, C, c0, N, add, D, d0, d_row, C, 0, 0, 0)
+                square_product(steps, pieces, x0, size, Y, y, size, T, t0, t_row, add, D, d0, d_row, T, 0, 0, 0)
             else:
-                put_ragged(m, n, steps, pieces, x0, Y, y, size, C, c0, N, add, D, d0, d_row, scratch, s0)
+                put_ragged(m, n, steps, pieces, x0, Y, y, size, T, t0, t_row, add, D, d0, d_row, scratch, s0)
+            if is_half(C):
+                store_rows(m, n, T, t0, PAIR, C, c0, N)
         close_tiles()
         pieces_a, pieces_next = pieces_next, pieces_a
     largest_a[index] = max(largest_a[index], found_a)
@@ -131,7 +138,10 @@ def put_and_split(ahead, steps, A, a0, B, b0, size, C, c0, c_row, add, D, d0, d_
 def multiply(
     M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, add, bias, words, rows, columns, blocks, depth, units, each
 ):  # fmt: skip
-    """C = A @ B (+ bias); returns the bits of the largest magnitudes of A and B. words: an array like those to use."""
+    """C = A @ B (+ bias); returns the bits of the largest magnitudes of A and B. words: an array like those to use.
+
+    C may be the bits of bfloat16 if the depth is one stretch.
+    """
     size = depth // STEP * pieces_in(words) * PIECE
     shared = units > 0
     packed = np.empty(((N + TILE - 1) // TILE * size if shared else 0) + 16, words.dtype)
@@ -145,5 +155,5 @@ def multiply(
             blocks, M, N, stretch, A, a0 + k * a_col, a_row, a_col, B, b0 + k * b_row, b_row, b_col, packed, size,
             C, add, D, d_row, rows, columns, shared, largest_a, largest_b,
         )  # fmt: skip
-        add, D, d_row = True, C, N
+        add, D, d_row = True, floats(C, bias), N
     return largest_a.max(), largest_b.max()

@@ -17,6 +17,7 @@ from tinygrad_tf.kernels._pieces_deep import multiply_deep
 LARGEST = int(np.array(2.0**60, np.float32).view(np.int32))  # the bits of positive floats are ordered as they are
 SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
 DEPTH = 512  # of a stretch, after which C is written, to be read again for the next
+WHOLE_DEPTH = 3 * DEPTH  # the same, of numbers that take one piece
 BLOCKS = 8
 COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768 KiB
 LEAST_ROWS = 512  # of a block of a large product, or half of all: the columns of B that it fetches serve so many
@@ -43,7 +44,7 @@ class Cut(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
+def cut(M: int, N: int, K: int, rows_of_b: bool, whole: bool = False) -> Cut | None:
     """How a product is cut; None for one that vector registers do as fast. rows_of_b: B has contiguous rows."""
     work = M * N * K
     if work < WORTHWHILE or min(M, N) < NARROWEST:
@@ -52,7 +53,7 @@ def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
     used_depth = K / (math.ceil(K / STEP) * STEP)
     if used < LEAST_USED or used_depth < LEAST_DEPTH:
         return None
-    depth = math.ceil(K / math.ceil(K / DEPTH) / STEP) * STEP
+    depth = math.ceil(K / math.ceil(K / (WHOLE_DEPTH if whole else DEPTH)) / STEP) * STEP
     if work < SHARED:
         wanted = 2 if work < SHARED // 2 else 4
         choices = []
@@ -68,6 +69,11 @@ def cut(M: int, N: int, K: int, rows_of_b: bool) -> Cut | None:
     parts = depth // STEP if rows_of_b else math.ceil(N / TILE)
     each = math.ceil(parts / (2 * BLOCKS))
     return Cut(rows, columns, down * math.ceil(N / columns), depth, math.ceil(parts / each), each)
+
+
+def in_one_stretch(K: int) -> bool:
+    """Whether a product of whole numbers is summed up before C is written, which may then be rounded at once."""
+    return K <= WHOLE_DEPTH
 
 
 class DeepCut(NamedTuple):
@@ -103,13 +109,14 @@ def multiply_in_pieces(
     """C[M, N] = A[M, K] @ B[K, N] (+ bias); False if the numbers do not suit, and C is then to be computed anew.
 
     whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product. A and B may then be
-    the bits of bfloat16, in uint16.
+    the bits of bfloat16, in uint16, and so may C if `in_one_stretch`.
     """
-    blocks = cut(M, N, K, b_col == 1)
+    blocks = cut(M, N, K, b_col == 1, whole)
     if blocks is None:
         return False
     words = WORDS[whole]
-    deep = cut_deep(M, N, K) if a_row == 1 and b_col == 1 and not has_bias else None
+    may_be_deep = a_row == 1 and b_col == 1 and not has_bias and C.dtype == np.float32
+    deep = cut_deep(M, N, K) if may_be_deep else None
     if deep is not None:
         found = multiply_deep(M, N, K, A, a0, a_col, B, b0, b_row, C, NO_SUMS, words, *deep)
     else:
@@ -118,15 +125,17 @@ def multiply_in_pieces(
 
 
 def weight_gradient_in_pieces(
-    g: NDArray[np.float32], x: NDArray[np.float32], need_sums: bool
+    g: NDArray[Any], x: NDArray[Any], need_sums: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
-    """g.T @ x and the sums of g's columns, for g (rows, M) and x (rows, N); None if that is to be done elsewhere."""
+    """g.T @ x and the sums of g's columns, for g (rows, M) and x (rows, N), both float32 or the bits of bfloat16, in
+    uint16; None if that is to be done elsewhere."""
     (K, M), N = g.shape, x.shape[1]
     deep = cut_deep(M, N, K)
     if deep is None or not (g.flags.carray and x.flags.carray):
         return None
     c, sums = np.empty((M, N), np.float32), np.empty(deep.parts * M if need_sums else 0, np.float32)
-    found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, WORDS[0], *deep)
+    words = WORDS[g.dtype == np.uint16]
+    found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep)
     return (c, sums[:M]) if suits(*found) else None
 
 

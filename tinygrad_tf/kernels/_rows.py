@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._half import is_bfloat16
 from tinygrad_tf.kernels._math import from_order, in_order
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels.cast import cast
@@ -16,6 +17,11 @@ NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 # Elements of a block, at least, and blocks, at most: a few microseconds of work each, which two to sixteen threads can
 # share evenly. Less than SMALL blocks are not worth a second thread.
 GRAIN, MOST, SMALL = 8192, 64, 4
+
+
+def has_kernels(dtype: np.dtype) -> bool:
+    """Whether elementwise kernels take arrays of this dtype: the native ones, and bfloat16 as its bits (`_half.py`)."""
+    return dtype in NATIVE or is_bfloat16(dtype)
 
 
 def rows_of(x: np.ndarray) -> np.ndarray:

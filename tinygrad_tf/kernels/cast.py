@@ -1,7 +1,6 @@
 """Between float32 and bfloat16, by several threads; every other change of dtype is NumPy's.
 
-A bfloat16 is the upper half of a float32. Down it is rounded to the nearest, ties to even: add 0x7FFF, and one more if
-the last bit that stays is odd, then cut; a NaN stays one. NumPy converts ml_dtypes' bfloat16 number by number.
+`_half.py` says how a number is rounded. NumPy converts ml_dtypes' bfloat16 number by number.
 
 Milliseconds for 16384 x 1536, two threads: up 13 by NumPy, 7 here; down 47 by NumPy, 6 here: what memory takes.
 """
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._half import bits, get, is_bfloat16, put
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 FLOAT32 = np.dtype(np.float32)
@@ -20,29 +20,12 @@ GRAIN, MOST = 16384, 64  # elements of a block, at least, and blocks, at most
 
 
 @parallel
-def widen(block: int, step: int, x: Any, y: Any) -> None:
-    """Bits of bfloat16 to those of float32."""
+def convert(block: int, step: int, x: Any, y: Any) -> None:
+    """y = x, of which one is an array of float32 and one of the bits of bfloat16."""
     widest_vectors()
     source, target = x[block * step : block * step + step], y[block * step : block * step + step]
     for i in range(source.size):
-        target[i] = np.uint32(source[i]) << np.uint32(16)
-
-
-@parallel
-def narrow(block: int, step: int, x: Any, y: Any) -> None:
-    """Bits of float32 to those of bfloat16."""
-    widest_vectors()
-    source, target = x[block * step : block * step + step], y[block * step : block * step + step]
-    for i in range(source.size):
-        bits = source[i]
-        rounded = np.uint32(bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-        quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
-        is_nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-        target[i] = np.uint16(quiet if is_nan else rounded)
-
-
-def is_bfloat16(dtype: np.dtype) -> bool:
-    return dtype.itemsize == 2 and dtype.name == "bfloat16"
+        put(target, i, get(source, i))
 
 
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -61,9 +44,8 @@ def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
         inner = x.transpose(axes)
         if inner.flags.c_contiguous and x.flags.aligned:
             y = np.empty(inner.shape, dtype)
-            run, bits = (widen, (np.uint16, np.uint32)) if up else (narrow, (np.uint32, np.uint16))
             step = -(-x.size // min(MOST, x.size // GRAIN))
-            run(-(-x.size // step), step, inner.reshape(-1).view(bits[0]), y.reshape(-1).view(bits[1]))
+            convert(-(-x.size // step), step, bits(inner.reshape(-1)), bits(y.reshape(-1)))
             return y.transpose(np.argsort(axes))
     with np.errstate(all="ignore"):
         return x.astype(dtype)

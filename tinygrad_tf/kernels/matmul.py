@@ -40,12 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf.kernels import _matrix_tiles
+from tinygrad_tf.kernels._half import bits, is_bfloat16
 from tinygrad_tf.kernels._operands import Operand, operand
-from tinygrad_tf.kernels._pieces_product import multiply_in_pieces, weight_gradient_in_pieces
+from tinygrad_tf.kernels._pieces_product import in_one_stretch, multiply_in_pieces, weight_gradient_in_pieces
 from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_panel, plan_linear_thin, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
 from tinygrad_tf.kernels._thin import linear_panel, linear_thin, multiply_thin
-from tinygrad_tf.kernels.cast import cast, is_bfloat16
+from tinygrad_tf.kernels.cast import cast
 from tinygrad_tf.kernels.elementwise import sum_rows
 
 Array = NDArray[Any]
@@ -117,13 +118,13 @@ def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumul
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x @ weight.T + bias: x (M, K), weight (N, K), bias (N,) or None, of one float type; returns (M, N).
 
-    The result of bfloat16 is float32, for the caller to round.
+    A product of bfloat16 is summed up in float32, and rounded once.
     """
     (M, K), N = x.shape, weight.shape[0]
     if weight.shape[1] != K or (bias is not None and bias.shape != (N,)):
         raise _do_not_fit("linear", "x (M, K), weight (N, K), bias (N,)", x, weight, bias)
     if x.dtype.kind == "V" and is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
-        return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32))
+        return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32), rounded=True)
     left, right = x.flags, weight.flags
     if _is_small(1, M, N, K) and left.forc and right.forc:
         return linear_reference(x, weight, bias)
@@ -143,18 +144,19 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return y
 
 
-def _product_of_bfloat16(a: Array, b: Array, bias: Array | None = None) -> Array:
-    """a @ b + bias in float32, of matrices of bfloat16; on matrix tiles, they are read as they are."""
+def _product_of_bfloat16(a: Array, b: Array, bias: Array | None = None, rounded: bool = False) -> Array:
+    """a @ b + bias of matrices of bfloat16, in float32 or rounded; on matrix tiles, they are read as they are."""
     (M, K), N = a.shape, b.shape[1]
     if _matrix_tiles.AVAILABLE and a.size and b.size:
-        c = np.empty((M, N), np.float32)
+        c = np.empty((M, N), a.dtype if rounded and in_one_stretch(K) else FLOAT32)
         bias_or_nothing = NOTHING[FLOAT32] if bias is None else np.require(bias, None, ["C", "A", "W"])
-        (left, (a0,), a_row, a_col), (right, (b0,), b_row, b_col) = (operand(x.view(np.uint16), ()) for x in (a, b))
-        where = left, int(a0), a_row, a_col, right, int(b0), b_row, b_col, c.ravel()
+        (left, (a0,), a_row, a_col), (right, (b0,), b_row, b_col) = (operand(bits(x), ()) for x in (a, b))
+        where = left, int(a0), a_row, a_col, right, int(b0), b_row, b_col, bits(c).ravel()
         if multiply_in_pieces(M, N, K, *where, bias is not None, bias_or_nothing, True):
-            return c
-    a, b = cast(a, np.float32), cast(b, np.float32)
-    return matmul(a, b, whole=True) if bias is None else linear(a, b.T, bias)
+            return cast(c, a.dtype) if rounded else c
+    left, right = cast(a, np.float32), cast(b, np.float32)
+    c = matmul(left, right, whole=True) if bias is None else linear(left, right.T, bias)
+    return cast(c, a.dtype) if rounded else c
 
 
 def linear_reference(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -170,19 +172,22 @@ def linear_backward(
 ) -> tuple[Array | None, Array | None, Array | None]:
     """Gradients of `linear` for x (M, K), weight (N, K) and bias (N,), given g (M, N); None for those not needed.
 
-    Those of bfloat16 are float32, for the caller to round.
+    Of bfloat16, that of x is bfloat16, too, and the others are float32, for the caller to round.
     """
     if g.shape != (len(x), len(weight)) or x.shape[1:] != weight.shape[1:]:
         raise _do_not_fit("linear_backward", "g (M, N), x (M, K), weight (N, K)", g, x, weight)
-    product = _product_of_bfloat16 if all(is_bfloat16(a.dtype) for a in (g, x, weight)) else matmul
-    if product is matmul:
+    halves = all(is_bfloat16(a.dtype) for a in (g, x, weight))
+    if halves:
+        dx = _product_of_bfloat16(g, weight, rounded=True) if need_x else None
+    else:
         g, x, weight = (cast(a, np.float32) if is_bfloat16(a.dtype) else a for a in (g, x, weight))
-    dx = product(g, weight) if need_x else None
-    if need_weight and _matrix_tiles.AVAILABLE and g.dtype == FLOAT32:
-        found = weight_gradient_in_pieces(g, x, need_bias)
+        dx = matmul(g, weight) if need_x else None
+    if need_weight and _matrix_tiles.AVAILABLE and g.dtype != FLOAT64:
+        found = weight_gradient_in_pieces(bits(g), bits(x), need_bias)
         if found is not None:
             return dx, found[0], found[1] if need_bias else None
-    dbias = sum_rows(cast(g, np.float32) if is_bfloat16(g.dtype) else g) if need_bias else None
+    dbias = sum_rows(cast(g, np.float32) if halves else g) if need_bias else None
+    product = _product_of_bfloat16 if halves else matmul
     return dx, product(g.T, x) if need_weight else None, dbias
 
 
