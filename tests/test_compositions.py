@@ -154,6 +154,22 @@ def test_several_tensors_into_one_that_is_there() -> None:
         tg.cat([tg.ones(2), tg.zeros(2)], out=place)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tg.einsum(tg.ones(2), "i"), TypeError, "einsum: equation must be a string such as .* got Tensor"),
+        (lambda: tg.eye(-1), RuntimeError, r"eye: a shape has no negative sizes, got \(-1, -1\)"),
+        (lambda: tg.histc(tg.ones(2), bins=0), RuntimeError, "histc: bins must be an integer from 1 on, got 0"),
+        (lambda: tg.ones(2).clamp("a"), TypeError, "clamp: min must be a number or a tensor, got 'a'"),
+        (lambda: tg.quantile(tg.ones(2), 0.5, interpolation="no"), RuntimeError, "interpolation must be one of linear"),
+        (lambda: tg.quantile(tg.ones(2), tg.ones(1, 1)), RuntimeError, "q must be a number or a vector"),
+    ],
+)
+def test_bad_arguments_are_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
 def test_random_numbers_by_name() -> None:
     generator = tg.Generator().manual_seed(3)
     drawn = [f(size=(2, 3), generator=generator).tolist() for f in (tg.rand, tg.randn)]

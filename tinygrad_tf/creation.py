@@ -275,7 +275,8 @@ def logspace(
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal."""
-    return _finish(np.eye(n, m, dtype=_kind(dtype)), requires_grad, device)
+    rows, columns = _sizes("eye", (n, n if m is None else m))
+    return _finish(np.eye(rows, columns, dtype=_kind(dtype)), requires_grad, device)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:

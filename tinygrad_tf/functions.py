@@ -344,6 +344,8 @@ row_stack = vstack
 
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sums of products named by letters: einsum("bthd,bshd->bhts", query, key)."""
+    if not isinstance(equation, str):
+        raise TypeError(f"einsum: equation must be a string such as 'ij,jk->ik', got {type(equation).__name__}")
     return by_letters.einsum(equation, *operands)
 
 

@@ -221,6 +221,9 @@ class ElementwiseMethods(engine.Tensor):
 
     def clamp(self, min: Operand = None, max: Operand = None) -> Tensor:
         """Not below min, not above max (numbers or tensors, either may be None)."""
+        for name, bound in (("min", min), ("max", max)):
+            if isinstance(bound, str):
+                raise TypeError(f"clamp: {name} must be a number or a tensor, got {bound!r}")
         return elementwise.clamp(self, operand(min), operand(max))
 
     def clamp_min(self, min: Operand) -> Tensor:

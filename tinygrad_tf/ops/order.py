@@ -192,6 +192,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> An
 
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements lie in each of `bins` equal parts of [min, max]; others are not counted."""
+    if not isinstance(bins, int) or bins < 1:
+        raise RuntimeError(f"histc: bins must be an integer from 1 on, got {bins!r}")
     low, high = (min, max) if (min, max) != (0, 0) or not x.array.size else (x.array.min(), x.array.max())
     return make(np.histogram(x.array, bins, (float(low), float(high)))[0].astype(x.array.dtype))
 

@@ -5,5 +5,18 @@ from tinygrad_tf.optim.adam import Adam, AdamW
 from tinygrad_tf.optim.adaptive import Adagrad, RMSprop
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.optim.sgd import SGD
+from tinygrad_tf.optim.variants import Adadelta, Adamax, NAdam, RAdam
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "lr_scheduler",
+]

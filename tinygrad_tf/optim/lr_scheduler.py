@@ -18,6 +18,8 @@ class LRScheduler:
     """Base class. A schedule defines `rate(base, step)`, or `get_lr()`: the rates of all groups at self.last_epoch."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"{type(self).__name__}: optimizer must be an Optimizer, got {type(optimizer).__name__}")
         self.optimizer = optimizer
         for group in optimizer.param_groups:
             if last_epoch == -1:
