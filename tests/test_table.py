@@ -71,8 +71,10 @@ def test_the_ways_for_large_arrays_give_the_same(case: Case, monkeypatch: pytest
     """Sums, differences and products of large arrays, and sums of gradients, are left to kernels: here all are."""
     wanted = first_order(*case.build(rng_of(case), np.float64))
     monkeypatch.setattr(ops.elementwise, "LARGE", 1)
+    monkeypatch.setattr(ops.shape, "LARGE", 1)
     monkeypatch.setattr(regions, "LARGE", 1)
     monkeypatch.setattr(kernels.elementwise, "BINARY_SIZE", 1)
+    monkeypatch.setattr(kernels.elementwise, "COPY_GRAIN", 1)
     for got, want in zip(first_order(*case.build(rng_of(case), np.float64)), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-14)
 

@@ -1,7 +1,6 @@
 """Elementwise functions that NumPy lacks or runs on one core only, large copies of transposed arrays, and column sums.
 
-    tanh sigmoid silu erf exp              one array of any shape and strides, result C-contiguous
-    tanh_backward(g, y)  sigmoid_backward(g, y)  silu_backward(g, x)
+    tanh sigmoid erf exp                   one array of any shape and strides, result C-contiguous
     add subtract multiply divide           two arrays of the same shape; use them only where `worth(a, b)`
     add_to(total, part)                    total += part
     contiguous(x)                          a C-contiguous copy (x itself if it is one already)
@@ -61,11 +60,6 @@ def unary(name: str, formula: Any, reference: Callable[[Array], Array]) -> Calla
     return apply
 
 
-@kernel
-def _silu(x: Any) -> Any:
-    return x * _math.sigmoid(x)
-
-
 def sigmoid_reference(x: Array) -> Array:
     decay = np.exp(-np.abs(x))
     return np.where(x < 0, decay, x.dtype.type(1)) / (1 + decay)
@@ -77,7 +71,6 @@ def erf_reference(x: Array) -> Array:
 
 tanh = unary("tanh", _math.tanh, np.tanh)
 sigmoid = unary("sigmoid", _math.sigmoid, sigmoid_reference)
-silu = unary("silu", _silu, lambda x: x * sigmoid_reference(x))
 erf = unary("erf", _math.erf, erf_reference)
 exp = unary("exp", _math.exp, np.exp)
 
@@ -152,33 +145,6 @@ def add_to(total: Array, part: Array) -> None:
         add_blocks(count, step, total.reshape(-1), part.reshape(-1))
     else:
         np.add(total, part, out=total)
-
-
-@kernel
-def _tanh_slope(g: Any, y: Any) -> Any:
-    one = type(y)(1)
-    return g * ((one - y) * (one + y))
-
-
-@kernel
-def _sigmoid_slope(g: Any, y: Any) -> Any:
-    return g * (y * (type(y)(1) - y))
-
-
-@kernel
-def _silu_slope(g: Any, x: Any) -> Any:
-    gate, rest = _math.sigmoids(x)
-    return g * (gate + x * gate * rest)
-
-
-def silu_backward_reference(g: Array, x: Array) -> Array:
-    gate = sigmoid_reference(x)
-    return g * (gate + x * gate * sigmoid_reference(-x))
-
-
-tanh_backward = binary("tanh_backward", _tanh_slope, lambda g, y: g * ((1 - y) * (1 + y)))
-sigmoid_backward = binary("sigmoid_backward", _sigmoid_slope, lambda g, y: g * (y * (1 - y)))
-silu_backward = binary("silu_backward", _silu_slope, silu_backward_reference)
 
 
 # ---------------------------------------------------------------- copies

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import Tensor, cast, expand, make, mode, primitive
 from tinygrad_tf.ops._cut import chunk as chunk
 from tinygrad_tf.ops._cut import narrow as narrow
 from tinygrad_tf.ops._cut import select as select
@@ -128,9 +129,14 @@ def flip(x: np.ndarray, *, dims: tuple[int, ...]) -> np.ndarray:
     return np.flip(x, dims).copy()
 
 
+LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
+
+
 @primitive(x=lambda g: g)
 def contiguous(x: np.ndarray) -> np.ndarray:
-    return np.array(x, order="C")
+    if x.size < LARGE or mode.reference or x.flags.c_contiguous:
+        return np.array(x, order="C")
+    return kernels.elementwise.contiguous(x)
 
 
 @primitive(x=lambda g: g)
