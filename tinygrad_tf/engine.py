@@ -93,11 +93,6 @@ def cast(x: np.ndarray, *, dtype: np.dtype) -> np.ndarray:
 
 
 @primitive(x=lambda g: g)
-def copied(x: np.ndarray, *, order: tuple[int, ...] | None) -> np.ndarray:
-    return laid_out(x, order)
-
-
-@primitive(x=lambda g: g)
 def alias(x: np.ndarray) -> np.ndarray:
     return x
 
@@ -262,7 +257,8 @@ def backward(
             if owner is None:
                 continue
             if create_graph:
-                with_graph = copied(g, order=memory_order(owner.array))  # no two gradients share memory
+                with_graph = cast(g, dtype=g.array.dtype)  # a copy: no two gradients share memory
+                with_graph.array = laid_out(with_graph.array, memory_order(owner.array), own=True)
                 owner._grad = with_graph if owner._grad is None else owner._grad + with_graph
             elif owner._grad is None:
                 owner._grad = g
