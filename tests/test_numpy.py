@@ -1,7 +1,10 @@
-"""NumPy's arrays beside tensors: those of other classes, those that take results, those that cannot be written to."""
+"""NumPy's arrays beside tensors: those of other classes, those that take results, its warnings, read-only memory."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,9 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import nn
+from tinygrad_tf import engine, nn
+from tinygrad_tf.checks.table import CASES, Case
+from tinygrad_tf.nn import functional as F
 
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of np.matrix
 
@@ -171,3 +176,100 @@ def test_memory_that_a_stride_of_0_repeats_is_not_written_to() -> None:
         for write in (lambda x=x: x.add_(1), lambda x=x: x.fill_(2)):
             with pytest.raises(RuntimeError, match="several elements of this expanded tensor share memory"):
                 write()
+
+
+# --- NumPy's warnings: NaN and infinity are values --------------------------------------------------------------------
+
+EXTREMES = np.array([3e38, -3e38, np.inf, -np.inf, np.nan, 0.0, 1e-42, -1.0, 2.0], np.float32)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.function is not None and c.make is None], ids=lambda c: c.name)
+def test_no_operation_warns(case: Case) -> None:
+    """Every row of the table, of float32 and of float16, forwards and backwards, at numbers that break it."""
+    for dtype in (np.float32, np.float16):
+        run, leaves = case.build(np.random.default_rng(0), dtype)
+        rng = np.random.default_rng(1)
+        for leaf in leaves:
+            with np.errstate(all="ignore"):
+                leaf.array[...] = rng.choice(EXTREMES, leaf.array.shape)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            with contextlib.suppress(RuntimeError, ValueError, TypeError):  # what is told of such numbers
+                run().sum().backward()
+
+
+X = tg.from_numpy(EXTREMES)
+QUIET: dict[str, Callable[[], Any]] = {
+    "compare": lambda: (X.half() > 1e6, X == 1e300, X.isclose(X)),
+    "make": lambda: (tg.full((1,), 1e300), tg.Tensor([1e300]), X.new_tensor([1e300]), tg.tensor([1e300])),
+    "cast": lambda: [X.to(kind) for kind in (tg.float16, tg.bfloat16, tg.int32, tg.bool, tg.float64)],
+    "mix": lambda: (
+        tg.tensor([70000]) * tg.tensor(2.0, dtype=tg.half),
+        tg.ones(2) * tg.tensor(1e300, dtype=tg.float64),
+    ),
+    "in place": lambda: (X.clone().mul_(X), tg.ones(1).add_(tg.tensor(1e300, dtype=tg.float64))),
+    "assign": lambda: tg.zeros(9, dtype=tg.half).copy_(X),
+    "scatter": lambda: X.scatter_reduce(0, tg.zeros(9, dtype=tg.int64), X, "prod"),
+    "linalg": lambda: (tg.linalg.slogdet(X.view(3, 3)), X.view(3, 3) @ X.view(3, 3)),
+    "normal": lambda: tg.zeros(4, dtype=tg.half).normal_(0, 1e6),
+    "loss": lambda: F.gaussian_nll_loss(X, X.flip(0), X * X),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_nothing_else_warns(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        QUIET[name]()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop"])
+def test_no_step_warns(name: str) -> None:
+    p = nn.Parameter(X.clone())
+    optimizer = getattr(tg.optim, name)([p], lr=1e30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        for sign in (1.0, -1.0, 1.0):
+            (p * X * sign).sum().backward()  # inf and -inf meet in .grad
+            optimizer.step()
+
+
+def test_numpys_own_settings_stay_those_of_the_user() -> None:
+    """In every thread, and while operations run inside of others, whether they fail or not."""
+    seen: list[Any] = []
+
+    def run() -> None:
+        before = np.geterr()
+        assert (tg.tensor([3e38]) * 10.0).item() == np.inf
+        with pytest.raises(RuntimeError, match="inner sizes"):
+            tg.ones(2, 3) @ tg.ones(2, 3)
+        seen.append(np.geterr() == before)
+        with np.errstate(over="raise"):
+            assert (tg.tensor([3e38]) * 10.0).item() == np.inf
+            with pytest.raises(FloatingPointError):
+                np.float32(3e38) * np.array([10.0], np.float32)
+        with pytest.warns(RuntimeWarning, match="overflow"):
+            np.array([3e38], np.float32) * np.float32(10.0)
+
+    run()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [True, True]
+
+
+def test_an_operation_may_run_inside_another() -> None:
+    """As when somebody looks at tensors in a debugger that stopped in a forward."""
+
+    @engine.primitive(x=lambda g: g)
+    def outer(x: np.ndarray) -> np.ndarray:
+        assert (tg.tensor([3e38]) * 10.0).item() == np.inf
+        with pytest.raises(RuntimeError, match="negative integer powers"):
+            tg.tensor([2]) ** -1
+        raise RuntimeError("told once")
+
+    calls = []
+    failing = engine.primitive(x=lambda g: g)(lambda x: calls.append(1) or outer(tg.ones(1)))
+    with pytest.raises(RuntimeError, match="told once"):
+        failing(tg.ones(1))
+    assert calls == [1]

@@ -26,6 +26,7 @@ from tinygrad_tf.graph import (
     Tensor,
     Watched,
     clock,
+    computed,
     current_node,
     leaf,
     make,
@@ -53,6 +54,7 @@ __all__ = [
     "cast",
     "check_gradient",
     "clock",
+    "computed",
     "current_node",
     "expand",
     "fused",
@@ -121,9 +123,9 @@ class Fused(Operation):
             return self.reference(*inputs, **options)
         arrays, edges, wanted, boxed = self.unpack(inputs)
         saved: list[Saved] = self.unpack_options(options) if self.arrays else []
-        value, kept = self.forward(*arrays, **options)
         if not boxed:
-            return value
+            return self.forward(*arrays, **options)[0]
+        value, kept = computed(self.forward, arrays, options)
         if not wanted:
             return make(value)
         node = Node(self, edges, options, value)
@@ -251,7 +253,7 @@ def backward(
     keep = create_graph if retain_graph is None else retain_graph
     chosen = None if inputs is None else {current_node(t): t for t in inputs}
     found = walk(starts, keep, create_graph, chosen)
-    with writing_gradients:
+    with writing_gradients, np.errstate(all="ignore"):
         for node, g in found.items():
             owner = chosen[node] if chosen is not None else node.owner() if node.owner is not None else None
             if owner is None:

@@ -91,7 +91,8 @@ class Generator(Twister):
             raise InvalidRandomArgument(f"std must not be negative, got {std}")
         count = math.prod(shape)
         if count < 16:
-            return multiply_add(self._few_normals(count), std, mean).astype(dtype).reshape(shape)
+            with np.errstate(over="ignore"):
+                return multiply_add(self._few_normals(count), std, mean).astype(dtype).reshape(shape)
         wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
         full = count - count % 16
         if full == count:

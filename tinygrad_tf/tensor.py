@@ -439,9 +439,12 @@ class Tensor(
         inplace.set_item(self, key, operand(value))
 
 
+OPERANDS = (engine.Tensor, int, float, np.generic, np.ndarray)
+
+
 def _known(x: Any) -> bool:
     """Whether an operator can take it; otherwise Python asks the other operand, or raises TypeError."""
-    return isinstance(x, (engine.Tensor, int, float, np.generic, np.ndarray))
+    return isinstance(x, OPERANDS)
 
 
 def _constructed(data: tuple[Any, ...]) -> np.ndarray:
@@ -466,7 +469,8 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
 
 def _floats(data: Any) -> np.ndarray:
     try:
-        return np.array(data, dtype=default_float())
+        with np.errstate(all="ignore"):
+            return np.array(data, dtype=default_float())
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"Tensor: nested lists of numbers must have the same length at each level ({error})"

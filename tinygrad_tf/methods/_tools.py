@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 def operand(x: Any) -> Any:
     """A NumPy number as a Python number, so that it never widens a float32 tensor; its other arrays as plain ones."""
-    if not isinstance(x, (np.generic, np.ndarray)):
+    if isinstance(x, Tensor) or not isinstance(x, (np.generic, np.ndarray)):
         return x
     return x.item() if isinstance(x, np.generic) else plain_array(x)
 

@@ -170,7 +170,8 @@ class TypeMethods(engine.Tensor):
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """A new tensor of `data`, of this tensor's dtype unless another is asked for."""
         array = data.array if isinstance(data, engine.Tensor) else plain_array(np.asanyarray(data))
-        return self._new(np.array(array, dtype=self._kind(dtype)), device, requires_grad)
+        with np.errstate(all="ignore"):
+            return self._new(np.array(array, dtype=self._kind(dtype)), device, requires_grad)
 
     def _kind(self, dtype: Any) -> np.dtype:
         return self.array.dtype if dtype is None else dtypes.array_dtype(dtype)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
+from tinygrad_tf.engine import Tensor, cast, computed, expand, make, primitive
 from tinygrad_tf.ops._at_index import assign, getitem, put
 from tinygrad_tf.ops._places import masked, normal_index, places, slices_along
 from tinygrad_tf.ops._types import category
@@ -110,7 +110,7 @@ def _product(x: Tensor, src: Tensor, where_to: Any) -> Tensor:
     if x.node is not None or src.node is not None:
         raise RuntimeError("scatter_reduce: 'prod' has no gradient here; use .detach()")
     product = x.array.copy()
-    np.multiply.at(product, where_to, src.array)
+    computed(np.multiply.at, (product, where_to, src.array), {})
     return make(product)
 
 
@@ -149,8 +149,7 @@ def _extreme_rule_src(g: Any, x: Any, src: Any, result: Any, index: Any) -> Any:
 def _extreme(x: np.ndarray, src: np.ndarray, *, index: Any, largest: bool) -> np.ndarray:
     """x with the largest (or smallest) of the numbers that meet at a place, its own among them."""
     best = x.copy()
-    with np.errstate(invalid="ignore"):
-        (np.maximum if largest else np.minimum).at(best, index, src)
+    (np.maximum if largest else np.minimum).at(best, index, src)
     return best
 
 

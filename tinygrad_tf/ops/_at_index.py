@@ -39,8 +39,7 @@ def put(g: np.ndarray, *, index: Any, shape: tuple[int, ...]) -> np.ndarray:
 def assign(x: np.ndarray, value: Any, *, index: Any) -> np.ndarray:
     """x with `value` at the index."""
     out = x.copy()
-    with np.errstate(all="ignore"):
-        out[index] = value
+    out[index] = value
     return out
 
 

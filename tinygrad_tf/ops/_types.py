@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+ndarray = np.ndarray  # looked up at every call
 _defaults: dict[type, np.dtype] = {
     bool: np.dtype(np.bool_),
     int: np.dtype(np.int64),
@@ -87,21 +88,22 @@ def promoted(name: str, arrays: list[Any]) -> list[Any]:
     """Bring the operands of an elementwise operation to their common dtype, and check that their shapes broadcast."""
     a, b = arrays
     kind_a, kind_b = type(a), type(b)
-    if kind_a is np.ndarray and kind_b is np.ndarray:
+    if kind_a is ndarray and kind_b is ndarray:
         if a.shape != b.shape:
             check_broadcast(name, a.shape, b.shape)
-        if a.dtype == b.dtype:
+        if a.dtype is b.dtype or a.dtype == b.dtype:
             return arrays
     elif kind_b is float or kind_b is int:
-        if kind_a is np.ndarray and a.dtype.kind == "f":
+        if kind_a is ndarray and a.dtype.kind == "f":
             return arrays
-    elif (kind_a is float or kind_a is int) and kind_b is np.ndarray and b.dtype.kind == "f":
+    elif (kind_a is float or kind_a is int) and kind_b is ndarray and b.dtype.kind == "f":
         return arrays
     try:
         dtype = result_type(a, b)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
-    return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else as_number(x, dtype) for x in arrays]
+    with np.errstate(all="ignore"):
+        return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else as_number(x, dtype) for x in arrays]
 
 
 def promoted_to_float(name: str, arrays: list[Any]) -> list[Any]:

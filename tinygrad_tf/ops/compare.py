@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, make
+from tinygrad_tf.engine import Tensor, computed, make
 from tinygrad_tf.ops._types import category, promoted
 
 Binary = Callable[[Any, Any], Any]
@@ -19,7 +19,7 @@ def _array(x: Any) -> Any:
 
 def _binary(name: str, function: Any, prepare: Any = promoted) -> Binary:
     def operation(a: Any, b: Any) -> Any:
-        return make(np.asarray(function(*prepare(name, [_array(a), _array(b)]))))
+        return make(np.asarray(computed(function, prepare(name, [_array(a), _array(b)]), {})))
 
     operation.__name__ = name
     return operation

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, current_node, make, mode, primitive
+from tinygrad_tf.engine import Tensor, computed, current_node, make, mode, primitive
 from tinygrad_tf.ops.linalg import _solved, inv, matmul_
 from tinygrad_tf.ops.shape import matrix_transpose
 
@@ -23,7 +23,7 @@ def _log_size_of_det(x: np.ndarray) -> np.ndarray:
 
 def slogdet(x: Tensor) -> tuple[Any, Any]:
     """The sign of the determinant, and the logarithm of its size."""
-    return make(np.asarray(np.linalg.slogdet(x.array).sign)), _log_size_of_det(x)
+    return make(np.asarray(computed(np.linalg.slogdet, [x.array], {}).sign)), _log_size_of_det(x)
 
 
 def logdet(x: Tensor) -> Any:

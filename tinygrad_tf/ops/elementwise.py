@@ -18,13 +18,15 @@ from tinygrad_tf.ops._types import category, default_float, float_input, promote
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
+ndarray = np.ndarray  # looked up at every call
 LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
 
 
 def _large(a: Any, b: Any) -> bool:
     """Whether a kernel takes the operands, either of which may be a number."""
-    arrays = type(b) is np.ndarray and b.size >= LARGE and type(a) is np.ndarray
-    return arrays and not mode.reference and kernels.elementwise.worth(a, b)
+    if type(b) is not ndarray or b.size < LARGE or type(a) is not ndarray:
+        return False
+    return not mode.reference and kernels.elementwise.worth(a, b)
 
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
@@ -50,8 +52,7 @@ def mul(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=promoted_to_float, a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b) / b)
 def div(a: Any, b: Any) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return a / b
+    return a / b
 
 
 @primitive(x=lambda g: -g)
@@ -89,12 +90,11 @@ def _powers(name: str, arrays: list[Any]) -> list[Any]:
 
 @primitive(prepare=_powers, a=_power_base, b=_power_exponent)
 def power(a: Any, b: Any) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if isinstance(b, (int, float)) and b == 3:
-            return a * a * a
-        if np.asarray(b).dtype.kind == "i" and np.asarray(a).dtype.kind in "iu":  # of these, 1 and -1 have inverses
-            return np.where(np.less(b, 0) & (np.abs(a) != 1), 0, np.power(a, np.abs(b)))
-        return np.power(a, b)
+    if isinstance(b, (int, float)) and b == 3:
+        return a * a * a
+    if np.asarray(b).dtype.kind == "i" and np.asarray(a).dtype.kind in "iu":  # of these, 1 and -1 have inverses
+        return np.where(np.less(b, 0) & (np.abs(a) != 1), 0, np.power(a, np.abs(b)))
+    return np.power(a, b)
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -102,26 +102,22 @@ def power(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * result)
 def exp(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", under="ignore"):
-        return np.exp(x)
+    return np.exp(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / x)
 def log(x: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(x)
+    return np.log(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / (x + 1.0))
 def log1p(x: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log1p(x)
+    return np.log1p(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: div(g, result * 2.0))
 def sqrt(x: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        return np.sqrt(x)
+    return np.sqrt(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: g * (1.0 - result * result))
@@ -159,8 +155,7 @@ def _smooth(function: Any, rule: Any) -> Primitive:
     """An operation made of a NumPy function and the rule of its derivative."""
 
     def forward(x: np.ndarray) -> np.ndarray:
-        with np.errstate(all="ignore"):
-            return function(x)
+        return function(x)
 
     forward.__name__ = function.__name__
     made: Primitive = primitive(prepare=float_input, x=rule)(forward)
@@ -230,22 +225,19 @@ def _divisible(name: str, arrays: list[Any]) -> list[Any]:
 
 @primitive(prepare=_divisible, a=lambda g: nothing(g), b=lambda g: nothing(g))
 def floor_divide(a: Any, b: Any) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.floor_divide(a, b)
+    return np.floor_divide(a, b)
 
 
 @primitive(prepare=_divisible, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b))
 def remainder(a: Any, b: Any) -> np.ndarray:
     """What a // b leaves: it has the sign of b."""
-    with np.errstate(all="ignore"):
-        return np.remainder(a, b)
+    return np.remainder(a, b)
 
 
 @primitive(prepare=_divisible, a=lambda g: g, b=lambda g, a, b: -g * trunc(div(a, b)))
 def fmod(a: Any, b: Any) -> np.ndarray:
     """What division rounded towards 0 leaves: it has the sign of a."""
-    with np.errstate(all="ignore"):
-        return np.fmod(a, b)
+    return np.fmod(a, b)
 
 
 @primitive(prepare=promoted_to_float, a=lambda g, a, result: g * (sign(a) * sign(result)), b=lambda g: nothing(g))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, clock, current_node, make, mode, primitive
+from tinygrad_tf.engine import Tensor, clock, computed, current_node, make, mode, primitive
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 
@@ -31,7 +31,7 @@ def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) 
         raise RuntimeError(
             f"{name}: the result of dtype {value.dtype} cannot be written into {target.array.dtype}; use {name[:-1]}"
         )
-    target.array[...] = value
+    computed(target.array.__setitem__, (..., value), {})
     adopt(target, result if recording else None)
     return target
 
@@ -121,8 +121,7 @@ def _set(target: Any, key: Any, value: Any) -> None:
         write("setitem_", target, assign, value, index=key)
         return
     check_writable("setitem_", target, False)
-    with np.errstate(all="ignore"):
-        target.array[key] = value.array if isinstance(value, Tensor) else value
+    computed(target.array.__setitem__, (key, value.array if isinstance(value, Tensor) else value), {})
     adopt(target, None)
 
 

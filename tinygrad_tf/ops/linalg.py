@@ -41,11 +41,10 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
 def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of (stacks of) matrices, at least two dimensions each."""
     if category(a.dtype) == 2 and a.dtype.itemsize == 2:  # 16 bits: products are summed in float32
-        with np.errstate(over="ignore"):
-            wide = [kernels.cast.cast(x, np.float32) for x in (a, b)]
-            whole = a.dtype.kind == "V"  # the bfloat16 of ml_dtypes
-            product = np.matmul(*wide) if mode.reference else kernels.matmul.matmul(*wide, whole=whole)
-            return kernels.cast.cast(product, a.dtype)
+        wide = [kernels.cast.cast(x, np.float32) for x in (a, b)]
+        whole = a.dtype.kind == "V"  # the bfloat16 of ml_dtypes
+        product = np.matmul(*wide) if mode.reference else kernels.matmul.matmul(*wide, whole=whole)
+        return kernels.cast.cast(product, a.dtype)
     if a.dtype.kind != "f" or mode.reference:
         return np.matmul(a, b)
     return kernels.matmul.matmul(a, b)

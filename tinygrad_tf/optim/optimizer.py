@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import make, mode
+from tinygrad_tf.engine import make, recording
 from tinygrad_tf.tensor import Tensor
 
 
@@ -63,12 +63,9 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient; `closure`, if given, recomputes the loss first."""
         loss = closure() if closure is not None else None
-        before, mode.grad = mode.grad, False
-        try:
+        with recording(False), np.errstate(all="ignore"):
             for group in self.param_groups:
                 self.update_group(group, [p for p in group["params"] if p.grad is not None])
-        finally:
-            mode.grad = before
         return loss
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:

@@ -276,7 +276,8 @@ def gaussian_nll_loss(
         variance = variance.unsqueeze(-1)
     if variance.array.size and variance.array.min() < 0:
         raise ValueError("gaussian_nll_loss: var must not be negative")
-    safe = variance + make(np.maximum(variance.array, variance.dtype.type(eps)) - variance.array)
+    fixed = variance.detach()
+    safe = variance + (fixed.clamp(min=eps) - fixed)
     losses = (log(safe) + (input - target) ** 2 / safe) * 0.5
     return reduced("gaussian_nll_loss", losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
 
