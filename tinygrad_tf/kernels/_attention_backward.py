@@ -14,17 +14,22 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from tinygrad_tf.kernels import _attention_panel as panel
-from tinygrad_tf.kernels import _attention_rows as rows_and_panels
-from tinygrad_tf.kernels import _attention_scores as shared
+from tinygrad_tf.kernels._attention_panel import weight_gradients
+from tinygrad_tf.kernels._attention_rows import pack_columns, row_dots, scale_rows
+from tinygrad_tf.kernels._attention_scores import (
+    KEYS,
+    UNLIMITED,
+    key_range,
+    of_head,
+    operand,
+    product,
+    round_up,
+    scores,
+    scratch_for,
+)
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._part import part
-
-weight_gradients = panel.weight_gradients
-pack_columns, row_dots, scale_rows = rows_and_panels.pack_columns, rows_and_panels.row_dots, rows_and_panels.scale_rows
-scratch_for, round_up, operand, of_head = shared.scratch_for, shared.round_up, shared.operand, shared.of_head
-key_range, product, scores, lanes = shared.key_range, shared.product, shared.scores, shared.lanes
-PANEL, KEYS, UNLIMITED = shared.PANEL, shared.KEYS, shared.UNLIMITED
+from tinygrad_tf.kernels._tiles import PANEL, lanes
 
 CHUNK = 1024  # keys that stay in the second-level cache with their values and gradients: 1 MiB for D = 64 in float32
 

@@ -12,29 +12,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels import _attention_panel as panel
-from tinygrad_tf.kernels import _attention_rows as rows_and_panels
-from tinygrad_tf.kernels import _attention_scores as shared
-from tinygrad_tf.kernels import _vector as vector
+from tinygrad_tf.kernels._attention_panel import column_maximum, exp_and_sum, scale_columns
+from tinygrad_tf.kernels._attention_rows import bytes_at, memory_at, pack_columns, row_dots, scale_rows, unpack_columns
+from tinygrad_tf.kernels._attention_scores import (
+    BOOL_MASK,
+    FLOAT_MASK,
+    KEYS,
+    UNLIMITED,
+    careful_product,
+    key_range,
+    of_head,
+    operand,
+    product,
+    round_up,
+    scores,
+    scratch_for,
+)
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._math import exp_negative, log
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._rows import largest
 from tinygrad_tf.kernels._scalar import select
-
-column_maximum, exp_and_sum, scale_columns = panel.column_maximum, panel.exp_and_sum, panel.scale_columns
-pack_columns, unpack_columns = rows_and_panels.pack_columns, rows_and_panels.unpack_columns
-row_dots, scale_rows = rows_and_panels.row_dots, rows_and_panels.scale_rows
-memory_at, bytes_at, lanes = shared.memory_at, shared.bytes_at, shared.lanes
-scratch_for, round_up, operand, of_head = shared.scratch_for, shared.round_up, shared.operand, shared.of_head
-key_range, product, careful_product, scores = shared.key_range, shared.product, shared.careful_product, shared.scores
-PANEL, KEYS, UNLIMITED, BOOL_MASK, FLOAT_MASK = (
-    shared.PANEL, shared.KEYS, shared.UNLIMITED, shared.BOOL_MASK, shared.FLOAT_MASK
-)  # fmt: skip
+from tinygrad_tf.kernels._tiles import PANEL, lanes
+from tinygrad_tf.kernels._vector import HAS_MASKED_LOADS, make_tile
 
 ROW_VECTORS = 4  # of a value that are summed at a time
-row_tile = vector.make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=True)
-HAS_MASKED_LOADS = vector.HAS_MASKED_LOADS
+row_tile = make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=True)
 
 
 @parallel

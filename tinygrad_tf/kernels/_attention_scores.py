@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels import _attention_panel as panel
-from tinygrad_tf.kernels import _attention_rows as rows_and_panels
 from tinygrad_tf.kernels import _tiles as tiles
-from tinygrad_tf.kernels import _vector as vector
+from tinygrad_tf.kernels._attention_panel import hide
+from tinygrad_tf.kernels._attention_rows import add_mask, apply_bools, bytes_at, memory_at
 from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._part import part
-
-PANEL, lanes, hide = tiles.PANEL, tiles.lanes, panel.hide
-memory_at, bytes_at = rows_and_panels.memory_at, rows_and_panels.bytes_at
-add_mask, apply_bools = rows_and_panels.add_mask, rows_and_panels.apply_bools
+from tinygrad_tf.kernels._tiles import PANEL, lanes
+from tinygrad_tf.kernels._vector import make_tile
 
 HEIGHT = 8 if tiles.HEIGHT > 8 else tiles.HEIGHT  # of a tile: panels, blocks and heads are mostly multiples of 8
-tile = vector.make_tile(HEIGHT, PANEL, ragged_rows=False, ragged_columns=False)
-ragged_tile = vector.make_tile(HEIGHT, PANEL, ragged_rows=True, ragged_columns=True)
+tile = make_tile(HEIGHT, PANEL, ragged_rows=False, ragged_columns=False)
+ragged_tile = make_tile(HEIGHT, PANEL, ragged_rows=True, ragged_columns=True)
 
 KEYS = 128  # of a block: their scores, 16 KiB in float32, stay in the first-level cache
 UNLIMITED = 1 << 60  # a window that hides nothing

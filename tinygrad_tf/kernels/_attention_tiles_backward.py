@@ -11,22 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels import _attention_multiply as products
-from tinygrad_tf.kernels import _attention_pieces as pieces
-from tinygrad_tf.kernels import _attention_rows as rows_and_panels
-from tinygrad_tf.kernels import _attention_tiles_forward as forward
-from tinygrad_tf.kernels import _attention_tiles_operands as operands
+from tinygrad_tf.kernels._attention_multiply import list_rows, multiply
+from tinygrad_tf.kernels._attention_pieces import gradients_and_split
+from tinygrad_tf.kernels._attention_rows import memory_at, row_dots
+from tinygrad_tf.kernels._attention_scores import round_up, scratch_for
+from tinygrad_tf.kernels._attention_tiles_forward import hide_outside
+from tinygrad_tf.kernels._attention_tiles_operands import KEYS, WIDTH, at_once, cut, transpose
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._half_rows import store_rows
+from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, open_tiles, pieces_in
 from tinygrad_tf.kernels._part import part
-
-at_once, cut, transpose, WIDTH, KEYS = operands.at_once, operands.cut, operands.transpose, operands.WIDTH, operands.KEYS
-gradients_and_split, multiply, row_dots = pieces.gradients_and_split, products.multiply, rows_and_panels.row_dots
-list_rows = products.list_rows
-hide_outside, memory_at, round_up = forward.hide_outside, forward.memory_at, forward.round_up
-scratch_for = forward.scratch_for
-open_tiles, close_tiles, pieces_in = forward.open_tiles, forward.close_tiles, forward.pieces_in
-TILE, PIECE, STEP = forward.TILE, forward.PIECE, forward.STEP
 
 
 @parallel

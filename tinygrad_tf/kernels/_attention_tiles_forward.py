@@ -11,26 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels import _attention_multiply as products
-from tinygrad_tf.kernels import _attention_panel as panel
-from tinygrad_tf.kernels import _attention_pieces as pieces
-from tinygrad_tf.kernels import _attention_rows as rows_and_panels
-from tinygrad_tf.kernels import _attention_scores as shared
-from tinygrad_tf.kernels import _attention_tiles_operands as operands
-from tinygrad_tf.kernels import _matrix_tiles as matrix
+from tinygrad_tf.kernels._attention_multiply import list_rows, multiply
+from tinygrad_tf.kernels._attention_panel import column_maximum, hide, scale_columns
+from tinygrad_tf.kernels._attention_pieces import exp_and_split
+from tinygrad_tf.kernels._attention_rows import memory_at, unpack_columns
+from tinygrad_tf.kernels._attention_scores import UNLIMITED, round_up, scratch_for
+from tinygrad_tf.kernels._attention_tiles_operands import KEYS, WIDTH, at_once, cut
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._half_rows import store_rows
 from tinygrad_tf.kernels._math import exp_negative, log
+from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, open_tiles, pieces_in
 from tinygrad_tf.kernels._part import part
-
-at_once, cut, WIDTH, KEYS = operands.at_once, operands.cut, operands.WIDTH, operands.KEYS
-exp_and_split, multiply = pieces.exp_and_split, products.multiply
-list_rows = products.list_rows
-hide, column_maximum, scale_columns = panel.hide, panel.column_maximum, panel.scale_columns
-memory_at, unpack_columns = rows_and_panels.memory_at, rows_and_panels.unpack_columns
-round_up, scratch_for, UNLIMITED = shared.round_up, shared.scratch_for, shared.UNLIMITED
-open_tiles, close_tiles, pieces_in = matrix.open_tiles, matrix.close_tiles, matrix.pieces_in
-TILE, PIECE, STEP = matrix.TILE, matrix.PIECE, matrix.STEP
 
 
 @part()

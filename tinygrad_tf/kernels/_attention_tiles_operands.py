@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from numba import types
 
-from tinygrad_tf.kernels import _matrix_tiles as matrix
 from tinygrad_tf.kernels._half_rows import load_rows
+from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, pieces_in, split_rows
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._tile_product import PRODUCTS as PRODUCTS_OF_PIECES
 from tinygrad_tf.kernels._tiles import transpose_square
 
-split_rows, pieces_in = matrix.split_rows, matrix.pieces_in
 PRODUCTS = len(PRODUCTS_OF_PIECES)
-TILE, PIECE, STEP = matrix.TILE, matrix.PIECE, matrix.STEP
+
 
 WIDTH = 32  # queries of a panel; what the tiles multiply is a multiple of 32 in all directions
 KEYS = 128  # of a block
