@@ -52,7 +52,7 @@ def mul(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=promoted_to_float, a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b) / b)
 def div(a: Any, b: Any) -> np.ndarray:
-    return a / b
+    return kernels.elementwise.divide(a, b) if _large(a, b) else a / b
 
 
 @primitive(x=lambda g: -g)
@@ -102,7 +102,7 @@ def power(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * result)
 def exp(x: np.ndarray) -> np.ndarray:
-    return np.exp(x)
+    return kernels.elementwise.exp(x) if _large(x, x) else np.exp(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / x)
@@ -122,11 +122,13 @@ def sqrt(x: np.ndarray) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * (1.0 - result * result))
 def tanh(x: np.ndarray) -> np.ndarray:
-    return np.tanh(x)
+    return kernels.elementwise.tanh(x) if _large(x, x) else np.tanh(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: g * (result * (1.0 - result)))
 def sigmoid(x: np.ndarray) -> np.ndarray:
+    if _large(x, x):
+        return kernels.elementwise.sigmoid(x)
     small = np.exp(-np.abs(x))  # never overflows
     return np.where(x < 0, small, 1) / (1 + small)
 
