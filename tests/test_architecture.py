@@ -20,7 +20,7 @@ FLOORS = [
     ["regions", "graph", "hooks", "engine"],
     ["ops"],
     ["printing", "methods", "tensor", "creation", "functions", "compositions", "complex_numbers", "linalg"],
-    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func"],
+    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions"],
     ["generation"],
     ["models"],
     ["checks"],

@@ -414,7 +414,8 @@ def install() -> None:
 # --- the list of names ------------------------------------------------------------------------------------------------
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "amp", "nn", "nn.functional", "nn.init",
+    "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "distributions", "amp", "nn", "nn.functional",
+    "nn.init",
     "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint",
     "utils.data",
 )  # fmt: skip

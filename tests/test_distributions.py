@@ -1,0 +1,85 @@
+"""Distributions: the same numbers, samples and gradients as in PyTorch, and what is said of misuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinygrad_tf as tg
+from tinygrad_tf import distributions as D
+
+MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
+    "Normal": lambda t, d, x: d.Normal(x, x.exp()),
+    "Normal of a number": lambda t, d, x: d.Normal(x, 2.0),
+    "Uniform": lambda t, d, x: d.Uniform(x - 1, x + 1),
+    "Bernoulli": lambda t, d, x: d.Bernoulli(x.sigmoid()),
+    "Bernoulli of logits": lambda t, d, x: d.Bernoulli(logits=x),
+    "Categorical": lambda t, d, x: d.Categorical(x.exp()),
+    "Categorical of logits": lambda t, d, x: d.Categorical(logits=x),
+    "Independent": lambda t, d, x: d.Independent(d.Normal(x, x.exp()), 1),
+}
+X = np.random.default_rng(2).normal(size=(3, 4))
+
+
+def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
+    """What a distribution answers, and the gradients of it all."""
+    t.manual_seed(4)
+    x = t.tensor(X, requires_grad=True)
+    made = MADE[name](t, d, x)
+    samples = [made.sample(), made.sample((5,))]
+    answers = [made.log_prob(s) for s in samples]
+    if name != "Uniform":  # of the borders a sample has no gradient
+        answers += [made.entropy()]
+    if name.startswith(("Normal", "Uniform", "Independent")):
+        answers += [made.rsample((2,)), made.mean, made.variance, made.stddev]
+    if not name.startswith("Uniform"):
+        answers += [d.kl_divergence(made, MADE[name](t, d, x.detach() * 0.5))]
+    sum((a * a).sum() for a in answers if a.requires_grad).backward()
+    return [*samples, *answers, x.grad]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_distribution_as_in_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    import torch.distributions as theirs
+
+    for got, want in zip(asked(tg, D, name), asked(torch, theirs, name), strict=True):
+        assert tuple(got.shape) == tuple(want.shape) and str(got.dtype) == str(want.dtype)
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-6, atol=1e-9)
+
+
+def test_texts_and_shapes() -> None:
+    assert repr(D.Normal(0.0, 1.0)) == "Normal(loc: 0.0, scale: 1.0)"
+    assert repr(D.Categorical(tg.ones(2, 3))) == "Categorical(probs: torch.Size([2, 3]))"
+    both = D.Independent(D.Normal(tg.zeros(2, 3), 1.0), 1)
+    assert both.batch_shape == (2,) and both.event_shape == (3,) and both.sample((4,)).shape == (4, 2, 3)
+    assert D.Normal(tg.zeros(2), 1.0).sample().requires_grad is False
+    assert tg.distributions is D
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: D.Normal(0.0, -1.0), ValueError, "Normal: scale must be positive, got -1.0"),
+        (lambda: D.Uniform(1.0, 0.0), ValueError, "Uniform: low must be below high"),
+        (lambda: D.Bernoulli(1.5), ValueError, r"Bernoulli: probs must be in \[0, 1\]"),
+        (lambda: D.Categorical(), ValueError, "Categorical: give either probs or logits"),
+        (lambda: D.Categorical(tg.tensor([-1.0, 2.0])), ValueError, "Categorical: probs must be weights from 0 on"),
+        (lambda: D.Categorical(tg.tensor(1.0)), ValueError, r"Categorical: needs a tensor \(..., n\)"),
+        (lambda: D.Categorical(tg.ones(3)).log_prob(tg.tensor(3)), ValueError, "value must be from 0 to 2, got 3"),
+        (lambda: D.Categorical(tg.ones(3)).rsample(), NotImplementedError, "use sample"),
+        (
+            lambda: D.Independent(D.Normal(0.0, 1.0), 1),
+            ValueError,
+            "batch_ndims must be at most 0, got 1",
+        ),
+        (lambda: D.kl_divergence(D.Normal(0.0, 1.0), D.Uniform(0.0, 1.0)), NotImplementedError, "Normal and Uniform"),
+    ],
+)
+def test_misuse_is_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
