@@ -242,7 +242,7 @@ class Tensor(
     # --- gradients ------------------------------------------------------------------------------------------------
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Tensor | None:
         """The gradient that backward has added up, of this tensor's shape and dtype; None before, and set to None."""
         return self._grad
 

@@ -77,7 +77,7 @@ class Adam(Optimizer):
         beta1, beta2 = group["betas"]
         self.plans[id(group)] = kernels.adamw.adamw_step(
             [p.array for p, _ in members],
-            [p.grad.array for p, _ in members],
+            [p._grad.array for p, _ in members],
             [state["exp_avg"].array for _, state in members],
             [state["exp_avg_sq"].array for _, state in members],
             lr=float(group["lr"]),
@@ -99,7 +99,7 @@ class Adam(Optimizer):
         (beta1, beta2), lr, decay = map(float, group["betas"]), float(group["lr"]), group["weight_decay"]
         for p, state in members:
             m, v, largest = (state[name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
-            g = -p.grad.array if group["maximize"] else p.grad.array
+            g = -p._grad.array if group["maximize"] else p._grad.array
             if self.decoupled:
                 p.array[...] *= 1.0 - lr * decay
             else:

@@ -14,7 +14,7 @@ from tinygrad_tf.tensor import Tensor
 
 def _gradient(p: Tensor, group: dict[str, Any]) -> np.ndarray:
     """The gradient that counts: of the loss, or of its negative, plus weight_decay * p."""
-    g = -p.grad.array if group["maximize"] else p.grad.array
+    g = -p._grad.array if group["maximize"] else p._grad.array
     return g + p.array * group["weight_decay"] if group["weight_decay"] else g
 
 

@@ -44,7 +44,7 @@ class SGD(Optimizer):
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, momentum = float(group["lr"]), group["momentum"]
         for p in params:
-            d = -p.grad.array if group["maximize"] else p.grad.array
+            d = -p._grad.array if group["maximize"] else p._grad.array
             if group["weight_decay"]:
                 d = d + p.array * group["weight_decay"]
             if momentum:

@@ -35,7 +35,7 @@ class _Variant(Optimizer):
                 state["step"] = make(np.zeros((), np.float32))
                 state.update({name: make(np.zeros_like(p.array)) for name in self.averages})
             state["step"].array += 1
-            g = -p.grad.array if group["maximize"] else p.grad.array
+            g = -p._grad.array if group["maximize"] else p._grad.array
             decay, lr = group["weight_decay"], float(group["lr"])
             if decay and group.get("decoupled_weight_decay"):
                 p.array[...] *= 1.0 - lr * decay
