@@ -374,6 +374,7 @@ def test_process_ends_at_once_after_use():
 def test_interrupt_is_not_lost():
     body = """
     import os, signal
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
     start = _threads.pool._start
     _threads.pool._start = lambda: (os.kill(os.getpid(), signal.SIGINT), start())[1]
     visits = np.zeros(9)
