@@ -607,7 +607,15 @@ def test_contiguous(shape, axes, dtype):
         y = elementwise.contiguous(view)
         assert y.flags.c_contiguous and y.dtype == dtype
         np.testing.assert_array_equal(y, view)
+        copy = elementwise.copied(view)
+        assert copy.flags.c_contiguous and copy.dtype == dtype and not np.shares_memory(copy, view)
+        np.testing.assert_array_equal(copy, view)
     assert elementwise.contiguous(y) is y
+    long = np.arange(300_001).astype(dtype)  # several blocks, the last one shorter
+    for whole in (long, long[:0], long[:5]):
+        copy = elementwise.copied(whole)
+        assert not np.shares_memory(copy, whole)
+        np.testing.assert_array_equal(copy, whole)
 
 
 def test_worth():

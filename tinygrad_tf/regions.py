@@ -56,7 +56,7 @@ def laid_out(g: np.ndarray, order: tuple[int, ...] | None, own: bool = False) ->
     turned = g if order is None else g.transpose(order)
     if own and turned.flags.c_contiguous:
         return g
-    copy = turned.copy()
+    copy = turned.copy() if turned.size < LARGE else kernels.elementwise.copied(turned)
     return copy if order is None else copy.transpose(np.argsort(order))
 
 

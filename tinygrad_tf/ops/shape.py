@@ -134,14 +134,13 @@ LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's 
 
 @primitive(x=lambda g: g)
 def contiguous(x: np.ndarray) -> np.ndarray:
-    if x.size < LARGE or mode.reference or x.flags.c_contiguous:
-        return np.array(x, order="C")
-    return kernels.elementwise.contiguous(x)
+    return np.array(x, order="C") if x.size < LARGE or mode.reference else kernels.elementwise.copied(x)
 
 
 @primitive(x=lambda g: g)
 def clone(x: np.ndarray) -> np.ndarray:
-    return x.copy(order="K")
+    large = x.size >= LARGE and x.flags.c_contiguous and not mode.reference
+    return kernels.elementwise.copied(x) if large else x.copy(order="K")
 
 
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
