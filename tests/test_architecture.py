@@ -24,7 +24,6 @@ FLOORS = [
     ["generation"],
     ["models"],
     ["checks"],
-    ["study"],
     ["training"],
     ["bench"],
     ["cli", "__main__"],

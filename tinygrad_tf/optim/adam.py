@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -99,11 +99,9 @@ class Adam(Optimizer):
         (beta1, beta2), lr, decay = map(float, group["betas"]), float(group["lr"]), group["weight_decay"]
         for p, state in members:
             m, v, largest = (state[name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
-            g = -p._grad.array if group["maximize"] else p._grad.array
+            g = gradient_of(p, group, 0.0 if self.decoupled else decay)
             if self.decoupled:
                 p.array[...] *= 1.0 - lr * decay
-            else:
-                g = g + p.array * decay
             m += (g - m) * (1.0 - beta1)
             v *= beta2
             v += g * g * (1.0 - beta2)

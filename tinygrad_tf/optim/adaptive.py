@@ -8,14 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
-
-
-def _gradient(p: Tensor, group: dict[str, Any]) -> np.ndarray:
-    """The gradient that counts: of the loss, or of its negative, plus weight_decay * p."""
-    g = -p._grad.array if group["maximize"] else p._grad.array
-    return g + p.array * group["weight_decay"] if group["weight_decay"] else g
 
 
 class Adagrad(Optimizer):
@@ -54,7 +48,7 @@ class Adagrad(Optimizer):
                 state["step"] = make(np.zeros((), np.float32))
                 state["sum"] = make(np.full(p.array.shape, group["initial_accumulator_value"], p.dtype))
             state["step"].array += 1
-            g, total = _gradient(p, group), state["sum"].array
+            g, total = gradient_of(p, group, group["weight_decay"]), state["sum"].array
             total += g * g
             rate = float(group["lr"]) / (1.0 + (float(state["step"].array) - 1.0) * group["lr_decay"])
             p.array[...] -= g / (np.sqrt(total) + group["eps"]) * rate
@@ -105,7 +99,7 @@ class RMSprop(Optimizer):
                 )
                 state.update({name: make(np.zeros_like(p.array)) for name in wanted})
             state["step"].array += 1
-            g, v = _gradient(p, group), state["square_avg"].array
+            g, v = gradient_of(p, group, group["weight_decay"]), state["square_avg"].array
             v *= alpha
             v += g * g * (1.0 - alpha)
             spread = v

@@ -112,6 +112,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+def gradient_of(p: Tensor, group: dict[str, Any], weight_decay: float) -> np.ndarray:
+    """The gradient that counts: of the loss, or of its negative (maximize), plus weight_decay * p."""
+    g: np.ndarray = -p._grad.array if group["maximize"] else p._grad.array
+    return g + p.array * weight_decay if weight_decay else g
+
+
 def refuse_negative(**settings: Any) -> None:
     """An error that names the first setting below 0."""
     for name, value in settings.items():

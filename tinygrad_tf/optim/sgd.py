@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -44,9 +44,7 @@ class SGD(Optimizer):
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, momentum = float(group["lr"]), group["momentum"]
         for p in params:
-            d = -p._grad.array if group["maximize"] else p._grad.array
-            if group["weight_decay"]:
-                d = d + p.array * group["weight_decay"]
+            d = gradient_of(p, group, group["weight_decay"])
             if momentum:
                 state = self.state[p]
                 if state.get("momentum_buffer") is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 Betas = tuple[float, float]
@@ -35,12 +35,10 @@ class _Variant(Optimizer):
                 state["step"] = make(np.zeros((), np.float32))
                 state.update({name: make(np.zeros_like(p.array)) for name in self.averages})
             state["step"].array += 1
-            g = -p._grad.array if group["maximize"] else p._grad.array
-            decay, lr = group["weight_decay"], float(group["lr"])
-            if decay and group.get("decoupled_weight_decay"):
+            decay, lr, decoupled = group["weight_decay"], float(group["lr"]), group.get("decoupled_weight_decay")
+            g = gradient_of(p, group, 0.0 if decoupled else decay)
+            if decoupled:
                 p.array[...] *= 1.0 - lr * decay
-            elif decay:
-                g = g + p.array * decay
             p.array[...] -= self.move(group, state, g, lr, float(state["step"].array))
             p.storage.changed = next(clock)
 
