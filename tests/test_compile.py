@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import types
+from numba.core import errors
+from numba.extending import intrinsic
 
 from tinygrad_tf.kernels import _cache, _compile, _threads
 from tinygrad_tf.kernels._compile import get_num_threads, kernel, parallel, set_num_threads
+from tinygrad_tf.kernels._part import part
 
 ROOT = Path(__file__).parents[1]
 can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -55,6 +58,21 @@ def take_long(index, rounds, results):
     for i in range(rounds[index]):
         x = np.sqrt(x + i)
     results[index] = x
+
+
+@intrinsic
+def where_references_are_counted(typing, array):
+    def emit(context, builder, signature, args):
+        counter = context.make_array(signature.args[0])(context, builder, args[0]).meminfo
+        return builder.ptrtoint(counter, context.get_value_type(types.int64))
+
+    return types.int64(array), emit
+
+
+@parallel
+def note_counters(index, lent, counters):
+    own = np.empty(1)
+    counters[index, 0], counters[index, 1] = where_references_are_counted(lent), where_references_are_counted(own)
 
 
 @parallel
@@ -142,6 +160,27 @@ def test_loop_inside_a_block():
         visits = np.zeros(shape, np.int64)
         count_visits_twice(len(visits), visits)
         assert (visits == 1).all()
+
+
+def test_blocks_count_no_references_to_what_is_lent_to_them():
+    counters = np.ones((2, 2), np.int64)
+    note_counters(2, np.ones(3), counters)
+    assert (counters[:, 0] == 0).all()
+    assert (counters[:, 1] != 0).all()
+
+
+@pytest.mark.skipif(_cache.config.DISABLE_JIT, reason="needs the compiler")
+def test_a_part_counts_no_references_and_so_cannot_make_arrays():
+    @part()
+    def make_array(x):
+        x[0] = np.ones(3).sum()
+
+    @kernel
+    def calls_it(x):
+        make_array(x)
+
+    with pytest.raises(errors.NumbaError, match="Only accept returning of array passed into the function as argument"):
+        calls_it(np.zeros(1))
 
 
 def test_caller_waits_for_a_long_last_block():

@@ -99,7 +99,9 @@ def _launch(block: Callable[..., Any]) -> Any:
         block_signature = types.none(types.intp, *kinds)
         descriptor = _compile_into_caller(context, block, block_signature)
         no_error = [ir.IntType(32)(0), excinfo_ptr_t(None)]
-        packed = cgutils.pack_struct(builder, [*no_error, *cgutils.unpack_tuple(builder, values[1])])
+        arguments = zip(kinds, cgutils.unpack_tuple(builder, values[1]), strict=True)
+        lent = [_lent(context, builder, kind, value) for kind, value in arguments]
+        packed = cgutils.pack_struct(builder, [*no_error, *lent])
         job = cgutils.alloca_once_value(builder, packed)
         run_block = _unpacking(context, builder.module, descriptor, packed.type, block_signature)
         _run(builder, run_block, builder.bitcast(job, BYTES), values[0])
@@ -112,9 +114,27 @@ def _launch(block: Callable[..., Any]) -> Any:
     return launch
 
 
-def _compile_into_caller(context: Any, block: Callable[..., Any], signature: Any) -> Any:
-    """Compile the block into the library of the function being compiled, which saves optimising it twice."""
+def _lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """An array as one of which no references are counted: its owner waits for the job to end.
+
+    All threads would count them in one place of memory, and take turns: what calls a function with the array for each
+    small piece of work took as long on two threads as on one.
+    """
+    if not isinstance(kind, types.Array):
+        return value
+    array = context.make_array(kind)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    return array._getvalue()
+
+
+def _compile_into_caller(context: Any, block: Callable[..., Any], signature: Any, counts: bool = True) -> Any:
+    """Compile the block into the library of the function being compiled, which saves optimising it twice.
+
+    One that does not count references cannot make arrays.
+    """
     flags = ConfigStack().top().copy()
+    if not counts:
+        flags.nrt, context = False, context.subtarget(enable_nrt=False)
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     library = context.active_code_library
     result = compile_internal(

@@ -63,6 +63,7 @@ def multiply_part(
     if number > 0:
         D, d0 = others, d0 + (number - 1) * M * N
     total = np.zeros(m if left == 0 and sums.size > 0 else 0, C.dtype)
+    rows_sum = np.empty(total.size, C.dtype)
     found_a, found_b = 0, 0
     first, last = number * each, min(number * each + each, K)
     for k in range(first, last, depth):
@@ -71,7 +72,7 @@ def multiply_part(
         found_a = max(found_a, split(m, stretch, A, x, 1, a_row, False, pieces, pieces_a, size, scratch, s0))
         found_b = max(found_b, split(n, stretch, B, y, 1, b_row, True, pieces, pieces_b, size, scratch, s0))
         if total.size > 0:
-            add_rows(stretch, A, x, a_row, total)
+            add_rows(stretch, A, x, a_row, total, rows_sum)
         add_product(m, n, stretch, pieces, pieces_a, pieces_b, size, D, d0, N, k > first, scratch, s0)
     if total.size > 0:
         sums[number * M + top : number * M + top + m] = total
@@ -95,10 +96,11 @@ def add_product(m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0):
 
 
 @part()
-def add_rows(K, A, a0, a_row, total):
+def add_rows(K, A, a0, a_row, total, rows):
     """total += the sum of K rows of A, which are added up among themselves first."""
     widest_vectors()
-    rows = np.zeros(total.size, total.dtype)
+    for i in range(total.size):
+        rows[i] = 0
     for k in range(K):
         row = a0 + k * a_row
         for i in range(total.size):
