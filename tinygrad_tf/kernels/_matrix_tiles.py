@@ -7,6 +7,7 @@ as the vector registers do. `_tile_product.py` multiplies; `_pieces.py` says how
     pieces_in(packed)          bfloat16 that stand for a number: 3 in an array of uint32, 1 in one of int32
     AVAILABLE                  the processor and the system have tiles, and nobody has switched them off
     split_rows(...)            float32 to that many bfloat16, laid out as tiles
+    ask_for_row(...)           memory that is soon to be split
     open_tiles(), close_tiles()  around them, in the thread that runs them
 
 Linux gives a process the tiles' 8 KiB of registers on demand. `TINYGRAD_TF_MATRIX_TILES=0` does without them.
@@ -138,6 +139,21 @@ def _emit_split_rows(context: Any, builder: Any, signature: Any, args: Any) -> A
         row = builder.gep(source, [builder.mul(loop.index, a_row)])
         splitter.split_row(row, apart, builder.gep(target, [builder.mul(loop.index, I64(TILE))]))
     return splitter.largest()
+
+
+@intrinsic
+def ask_for_row(typing: Any, A: Any, a0: Any, n: Any) -> Any:
+    """Ask memory for n elements of A, which are soon to be split, to have them in the second-level cache."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        e = Emitter(context, builder, kind)
+        first, line = e.pointer(kind, *args[:2]), 512 // kind.dtype.bitwidth
+        with cgutils.for_range_slice(builder, I64(0), args[2], I64(line)) as (i, _):
+            e.prefetch(builder.gep(first, [i]), to_write=False, cache=2)
+        return context.get_dummy_value()
+
+    return types.void(A, types.int64, types.int64), emit
 
 
 class Splitter:

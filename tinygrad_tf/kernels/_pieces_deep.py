@@ -6,16 +6,23 @@ stretches of its part, of A and of B, and adds their product to C, or for all pa
 So no number is split by two threads unless C is cut, and a thread reads the rows that it wrote in the loop before. Then
 the parts are added up, always in the same order. On the way the sums of A's columns are taken: the gradient of a bias.
 
-Cost: splitting an element of A 0.3 to 0.6 ns, as each tile is transposed, of B 0.2 to 0.4; the sums 0.05 ns.
-Versions, GFLOP/s, two threads, on a warm chip:
+Cost: splitting an element of A or B 0.2 to 0.25 ns; the sums 0.05 ns.
+Versions, GFLOP/s, two threads:
 
     512x128, 768 deep   384x1536, 16384 deep   1536x384, 16384 deep   384x384, 16384 deep
           288                  324                     409                    283    as `_pieces_blocks` does it
           250                  380                     390                    385    stretches of 192
           282                  430                     430                    425    stretches of 96 to 128
           290                  390                     415                            of 64
+          260                  355                     356                    386    as before, in a slow hour
+          330                  410                     410                    470    that hour, no references counted
+          345                  420                     415                    470    stretches of 64, memory asked ahead
 
-Tried without gain: fetching the rows of the next stretch while the tiles multiply (a tenth slower).
+What is asked for ahead counts where operands come from memory: 512x128 then takes 340 instead of 395 us.
+
+Tried without gain: splitting B ahead while the tiles multiply, as `_pieces_blocks` does with A, by strips of columns or
+by stretches, with the narrower operand as A and C turned where needed (a fifth to a half slower): each number waits for
+its memory then, and the tiles with it.
 """
 # mypy: allow-untyped-defs
 
@@ -28,6 +35,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
     PIECE,
     STEP,
     TILE,
+    ask_for_row,
     close_tiles,
     number_at,
     open_tiles,
@@ -73,15 +81,21 @@ def multiply_part(
         found_b = max(found_b, split(n, stretch, B, y, 1, b_row, True, pieces, pieces_b, size, scratch, s0))
         if total.size > 0:
             add_rows(stretch, A, x, a_row, total, rows_sum)
-        add_product(m, n, stretch, pieces, pieces_a, pieces_b, size, D, d0, N, k > first, scratch, s0)
+        add_product(
+            m, n, stretch, pieces, pieces_a, pieces_b, size, D, d0, N, k > first, scratch, s0,
+            min(depth, last - k - depth), A, x + depth * a_row, a_row, B, y + depth * b_row, b_row,
+        )  # fmt: skip
     if total.size > 0:
         sums[number * M + top : number * M + top + m] = total
     largest_a[index], largest_b[index] = found_a, found_b
 
 
 @part()
-def add_product(m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0):
-    """C[m, n] = A @ B of operands in pieces, or C += A @ B."""
+def add_product(
+    m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0, rows_next, X, x0, x_row, Y, y0, y_row
+):  # fmt: skip
+    """C[m, n] = A @ B of operands in pieces, or C += A @ B; memory is asked for the next rows of both meanwhile."""
+    products, done, asked = (m + PAIR - 1) // PAIR * ((n + PAIR - 1) // PAIR), 0, 0
     steps = (K + STEP - 1) // STEP
     open_tiles()
     for i in range(0, m, PAIR):
@@ -92,6 +106,11 @@ def add_product(m, n, K, pieces, a0, b0, size, C, c0, c_row, add, scratch, s0):
             else:
                 height, width = min(PAIR, m - i), min(PAIR, n - j)
                 put_ragged(height, width, steps, pieces, x, pieces, y, size, C, c, c_row, add, C, c, c_row, scratch, s0)
+            done += 1
+            while asked * products < done * rows_next:
+                ask_for_row(X, x0 + asked * x_row, m)
+                ask_for_row(Y, y0 + asked * y_row, n)
+                asked += 1
     close_tiles()
 
 

@@ -23,6 +23,7 @@ COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768
 LEAST_ROWS = 512  # of a block of a large product, or half of all: the columns of B that it fetches serve so many
 SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
 MOST_ROWS, MOST_COLUMNS = 512, 512  # of a block of C for a long depth: 1 MiB
+STRETCH = 64  # of a long depth
 WORTHWHILE = 1 << 21  # multiply-adds
 NARROWEST = 2 * PAIR  # rows and columns
 LEAST_USED = 0.8  # of the tiles of C: whole ones cost as much as full ones
@@ -93,13 +94,13 @@ def cut_deep(M: int, N: int, K: int) -> DeepCut | None:
     if cut(M, N, K, True) is None or max(M, N) >= K:
         return None
     work = M * N * K
-    wanted, depth = (2 if work < SHARED // 2 else 4, 64) if work < SHARED else (BLOCKS, 128)
+    wanted = 2 if work < SHARED // 2 else 4 if work < SHARED else BLOCKS
     rows = math.ceil(M / math.ceil(M / MOST_ROWS) / PAIR) * PAIR
     columns = math.ceil(N / math.ceil(N / MOST_COLUMNS) / PAIR) * PAIR
     blocks = math.ceil(M / rows) * math.ceil(N / columns)
-    parts = max(1, min(wanted // blocks, K // (2 * depth)))
+    parts = max(1, min(wanted // blocks, K // (2 * STRETCH)))
     each = math.ceil(K / parts / STEP) * STEP
-    return DeepCut(rows, columns, blocks, math.ceil(K / each), each, depth)
+    return DeepCut(rows, columns, blocks, math.ceil(K / each), each, STRETCH)
 
 
 def multiply_in_pieces(

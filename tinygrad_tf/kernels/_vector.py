@@ -127,11 +127,11 @@ class Emitter:
         function = self._function(name, ir.FunctionType(ir.VoidType(), arguments))
         self.builder.call(function, [value, where, I32(self.align), mask])
 
-    def prefetch(self, pointer: Any, to_write: bool = True) -> None:
-        """Ask for the cache line at `pointer`, to write to it or to read."""
+    def prefetch(self, pointer: Any, to_write: bool = True, cache: int = 1) -> None:
+        """Ask for the cache line at `pointer`, to write to it or to read, in the first- or second-level cache."""
         where = self.builder.bitcast(pointer, ir.IntType(8).as_pointer())
         function_type = ir.FunctionType(ir.VoidType(), [where.type, I32, I32, I32])
-        arguments = [where, I32(int(to_write)), I32(3), I32(1)]
+        arguments = [where, I32(int(to_write)), I32(4 - cache), I32(1)]
         self.builder.call(self._function("llvm.prefetch.p0", function_type), arguments)
 
     def broadcast(self, pointer: Any) -> Any:
