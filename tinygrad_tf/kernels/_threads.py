@@ -41,7 +41,7 @@ from tinygrad_tf.kernels._atomics import (
 )
 from tinygrad_tf.kernels._pool import BACK, FRONT, pause_many, run_job, work
 
-SPIN_SECONDS = 150e-6  # longer than Python takes between two kernels of a training step
+SPIN_SECONDS = 400e-6  # longer than Python takes between two kernels of a training step (with 150, 3 % slower)
 MAX_THREADS = 1024
 THREADS_VARIABLE = "TINYGRAD_TF_NUM_THREADS"
 
