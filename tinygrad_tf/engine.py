@@ -1,4 +1,4 @@
-"""The engine: the walk that sends gradients back through what graph.py recorded, and operations fused into kernels.
+"""The engine: the walk that sends gradients back through what graph.py holds, and operations fused into kernels.
 
 The walk takes the youngest Node first. A Node is younger than its inputs, so every gradient is complete when its Node
 is reached: there is no sort and no recursion. Broadcasting and casts are undone here, in one place, for all operations.
@@ -19,8 +19,6 @@ import numpy as np
 from tinygrad_tf import kernels
 from tinygrad_tf.graph import (
     Node,
-    Operation,
-    Primitive,
     Saved,
     Storage,
     Tensor,
@@ -31,12 +29,12 @@ from tinygrad_tf.graph import (
     leaf,
     make,
     mode,
-    primitive,
     recording,
     use_reference,
     watched,
 )
 from tinygrad_tf.hooks import HookHandle, add_hook, check_gradient, retain_grad, run_hooks
+from tinygrad_tf.operation import Operation, Primitive, primitive
 from tinygrad_tf.regions import Pending, Region, laid_out, memory_order, wide
 
 __all__ = [

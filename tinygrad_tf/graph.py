@@ -1,24 +1,15 @@
-"""What is recorded on the way forward: tensors, the Nodes that made them, and primitive operations.
+"""What is recorded on the way forward: tensors, and the Nodes that made them.
 
 A Tensor points at the Node that made it. A Node points at the Nodes of its inputs (its edges), never at their arrays;
-what a gradient rule needs of the forward pass is saved by name, and only if that rule will run:
-
-    @primitive(a=lambda g, b: g * b, b=lambda g, a: g * a)     # the gradient of a needs b, and that of b needs a
-    def mul(a, b):
-        return a * b                                           # forward, on plain NumPy arrays
-
-Every rule serves two purposes. In an ordinary backward pass it is run on NumPy arrays. With `create_graph` it is run on
-Tensors, so that it is recorded itself and derivatives of any order come for free.
+what a gradient rule needs of the forward pass is saved by name. operation.py makes Nodes, engine.py walks over them.
 
 One clock counts the Nodes recorded and the in-place changes made. A saved array whose memory was written to after its
 Node was recorded is noticed when a rule asks for it; so are options that hold arrays: indices, targets, class weights.
-engine.py walks what is recorded here.
 """
 
 from __future__ import annotations
 
 import contextvars
-import inspect
 import itertools
 import threading
 import weakref
@@ -30,9 +21,6 @@ import numpy as np
 
 clock = itertools.count(1)
 new_object = object.__new__
-ndarray = np.ndarray  # looked up at every call
-
-
 inside = contextvars.ContextVar("inside", default=False)
 
 
@@ -218,177 +206,3 @@ def current_node(t: Tensor) -> Node | None:
             again.node.owner = t.node.owner
         t.node = again.node
     return t.node
-
-
-def is_view(value: np.ndarray, x: np.ndarray) -> bool:
-    """Whether `value`, made of `x`, lies in its memory. Mostly the array that owns it tells; NumPy knows the rest."""
-    base = value.base
-    known = base is not None and (base is x or base is x.base) and value.size > 0
-    return known or np.may_share_memory(value, x)
-
-
-# --- Operations -------------------------------------------------------------------------------------------------------
-
-
-class Operation:
-    """What primitive and fused operations share: unpacking the inputs, running the forward, recording a Node."""
-
-    gives_new_arrays = False  # whether gradients come in arrays that nobody else holds
-    view = False
-
-    def __init__(self, forward: Callable[..., Any]):
-        self.forward = forward
-        self.name = forward.__name__.strip("_")
-        self.__name__, self.__doc__, self.__wrapped__ = self.name, forward.__doc__, forward
-        self.variadic = False
-        self.inputs: list[str] = []
-        self.arrays: list[str] = []  # the options that may be Tensors: those annotated as arrays, or as Any
-        for p in inspect.signature(forward).parameters.values():
-            self.variadic |= p.kind is p.VAR_POSITIONAL
-            if p.kind is not p.KEYWORD_ONLY:
-                self.inputs.append(p.name)
-            elif "ndarray" in str(p.annotation) or "Any" in str(p.annotation):
-                self.arrays.append(p.name)
-
-    def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
-        """Arrays and Nodes of the inputs, a bit for each input that is to get a gradient, and whether any is a Tensor.
-
-        There are no Nodes where nothing is recorded.
-        """
-        arrays: list[Any] = []
-        edges: list[Node | None] = []
-        wanted, boxed = 0, False
-        if not mode.grad:  # nothing is recorded, and Nodes are of no use
-            for x in inputs:
-                if isinstance(x, Tensor):
-                    boxed = True
-                    x = x.array
-                arrays.append(x)
-            return arrays, edges, 0, boxed
-        for x in inputs:
-            if isinstance(x, Tensor):
-                boxed = True
-                node = x.node if x.view_of is None else current_node(x)
-                if node is not None:
-                    wanted |= 1 << len(edges)
-                arrays.append(x.array)
-                edges.append(node)
-            else:
-                arrays.append(x)
-                edges.append(None)
-        return arrays, edges, wanted, boxed
-
-    def unpack_options(self, options: dict[str, Any]) -> list[Saved]:
-        """Put the arrays of options that are Tensors in their place; return what is to be saved of their memory."""
-        saved: list[Saved] = []
-        for name in self.arrays:
-            value = options.get(name)
-            if isinstance(value, Tensor):
-                options[name] = value.array
-                saved.append((name, value.array, value.storage, None))
-            elif type(value) is Watched:
-                saved.extend([(name, value, storage, None) for storage in value.storages])
-        return saved
-
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-        """The gradient of every input, from the gradient g of the output. own: nobody else holds the array g."""
-        raise NotImplementedError
-
-    def load(self, node: Node, create_graph: bool, names: Iterable[str] | None = None) -> dict[str, Any]:
-        """What was saved, by name: arrays, or Tensors that still have their graph. Changed memory is an error."""
-        if node.saved is None:
-            raise RuntimeError(
-                f"the graph of {self.name} was released by an earlier backward; pass retain_graph=True to that one"
-            )
-        values = dict(node.options)
-        for name, array, storage, edge in node.saved:
-            if names is not None and name not in names:
-                continue
-            if storage is not None and storage.changed > node.age:
-                what = repr(name) if type(array) is Watched else f"{name!r} of shape {array.shape}"
-                raise RuntimeError(
-                    f"{what}, needed for the gradient of {self.name}, was changed in place after it was used; "
-                    "use the out-of-place operation, or change a copy (.clone())"
-                )
-            if create_graph and storage is not None and type(array) is not Watched:
-                array = make(array, node if name == "result" else edge, storage)
-            values[name] = array
-        return values
-
-
-class Primitive(Operation):
-    """A forward on arrays, and for each differentiable input a rule made of operations.
-
-    A rule takes the output's gradient and, by name, what else it needs: inputs, `result`, options, `shapes` (of all
-    inputs) or, where the number of inputs varies, `position` (which of them).
-    """
-
-    def __init__(self, forward: Callable[..., Any], rules: dict[str, Callable[..., Any]], view: bool, prepare: Any):
-        super().__init__(forward)
-        self.rules = [rules.get(name) for name in self.inputs]
-        self.needs = [tuple(inspect.signature(r).parameters)[1:] if r else () for r in self.rules]
-        self.view, self.prepare = view, prepare
-        self.plans: dict[int, tuple[list[int], bool, bool]] = {}
-
-    def __call__(self, *inputs: Any, **options: Any) -> Any:
-        arrays, edges, wanted, boxed = self.unpack(inputs)
-        if self.prepare is not None:
-            arrays = self.prepare(self.name, arrays)
-        saved: list[Saved] = self.unpack_options(options) if self.arrays else []
-        if not boxed:
-            return self.forward(*arrays, **options)
-        value = computed(self.forward, arrays, options)
-        if type(value) is not ndarray:
-            value = np.asarray(value)
-        storage, view_of = None, None
-        if self.view and is_view(value, arrays[0]):
-            storage = inputs[0].storage
-            if mode.grad:
-                base, path = inputs[0].view_of or (inputs[0], ())
-                view_of = base, (*path, (self, options))
-        if not wanted:
-            return make(value, None, storage, view_of)
-        key = 0 if self.variadic else wanted
-        keep, keep_result, keep_shapes = self.plans.get(key) or self.plan(key)
-        if keep_shapes:
-            options = {**options, "shapes": [a.shape if type(a) is np.ndarray else np.shape(a) for a in arrays]}
-        node, result = Node(self, edges, options, value), make(value, None, storage, view_of)
-        for i in keep:
-            x = inputs[i]
-            if isinstance(x, Tensor):
-                saved.append((self.inputs[i], x.array, x.storage, edges[i]))
-            else:
-                saved.append((self.inputs[i], x, None, None))
-        if keep_result:
-            saved.append(("result", value, result.storage, None))
-        node.saved, result.node = saved, node
-        return result
-
-    def plan(self, wanted: int) -> tuple[list[int], bool, bool]:
-        """Which inputs to save, whether the result and the shapes, when these inputs want a gradient."""
-        names = {n for i, need in enumerate(self.needs) if self.variadic or wanted >> i & 1 for n in need}
-        self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names, "shapes" in names
-        return self.plans[wanted]
-
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-        values = self.load(node, create_graph)
-        parts: list[Any] = []
-        for position, edge in enumerate(node.edges):
-            which = 0 if self.variadic else position
-            rule, needs = self.rules[which], self.needs[which]
-            if edge is None or rule is None:
-                parts.append(None)
-            elif not needs:
-                parts.append(rule(g))
-            else:
-                values["position"] = position
-                parts.append(rule(g, *[values[n] for n in needs]))
-        return parts
-
-
-def primitive(*, view: bool = False, prepare: Any = None, **rules: Callable[..., Any]) -> Callable[..., Primitive]:
-    """Turn a forward on arrays into a differentiable operation, with one rule for each input that has a gradient.
-
-    view: the result may share memory with the first input. prepare: called with the name and the arrays before forward.
-    """
-    return lambda forward: Primitive(forward, rules, view, prepare)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf import engine, graph
+from tinygrad_tf import engine, operation
 
 _plain_node = engine.Node
 _PACKAGE = os.path.dirname(engine.__file__)
@@ -70,7 +70,7 @@ def _has_nan(part: Any) -> bool:
 
 def _record_with(node: type[engine.Node]) -> None:
     """Have all operations record Nodes of this class: no other mode costs anything while it is off."""
-    graph.Node = engine.Node = node  # type: ignore[misc]
+    operation.Node = engine.Node = node  # type: ignore[misc]
 
 
 class set_detect_anomaly:
