@@ -49,6 +49,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "histogram edges": (lambda t, a: t.histogram(a, 4)[1], (A,)),
     "cov": (lambda t, a: t.cov(a) + t.cov(a, correction=0), (A,)),
     "corrcoef": (lambda t, a: t.corrcoef(a), (A,)),
+    "cosine_similarity broadcasts": (lambda t, a: t.cosine_similarity(a, a[:, :1], dim=1), (A,)),
     "range": (lambda t, a: t.arange(4.0) + 0 * a[0, 0].to(t.float32), (A,)),
     "cumulative_trapezoid": (lambda t, a, b: t.cumulative_trapezoid(a, b, dim=0), (A, B)),
     "meshgrid": (lambda t, a, b: t.stack(t.meshgrid(a[0], b[0], indexing="xy")), (A, B)),

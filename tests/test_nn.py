@@ -566,6 +566,15 @@ def test_parameters_come_in_the_order_of_their_names() -> None:
     assert list(layer.parameters()) == [layer.bias]
 
 
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}, {"weight": tg.tensor([1.0, 2.0, 3.0])}], ids=str)
+def test_targets_that_are_all_ignored_have_no_gradient(options: dict[str, Any]) -> None:
+    """The mean of no losses is NaN, as PyTorch has it; but it makes no weight NaN."""
+    x = tg.ones(2, 3, requires_grad=True)
+    loss = F.cross_entropy(x, tg.tensor([-100, -100]), **options)
+    loss.backward()
+    assert math.isnan(loss) and x.grad.tolist() == [[0.0] * 3] * 2
+
+
 def test_glu_of_nothing() -> None:
     x = tg.ones(3, 0, requires_grad=True)
     F.glu(x).sum().backward()

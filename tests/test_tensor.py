@@ -80,6 +80,30 @@ def test_16_bit_tensors_compute_in_float32_and_stay_16_bit(dtype: object) -> Non
     assert x.grad.dtype is dtype and bool(x.grad.isfinite().all())
 
 
+@pytest.mark.parametrize("dtype", [tg.uint8, tg.int32, tg.int64, tg.float16, tg.float64], ids=str)
+def test_totals_have_the_dtype_that_was_asked_for(dtype: tg.dtype) -> None:
+    x = tg.tensor([[1.0, 200.0]])
+    for total in (x.sum(dtype=dtype), x.prod(1, dtype=dtype), x.cumsum(1, dtype=dtype), x.cumprod(-1, dtype=dtype)):
+        assert total.dtype is dtype and 200 <= total.flatten()[-1].item() <= 201
+    assert x.nansum(dtype=dtype).dtype is dtype and x.sum(dtype=tg.bool).item() is True
+
+
+def test_small_integers_meet_a_larger_dtype_before_they_overflow() -> None:
+    a, one = tg.tensor([200], dtype=tg.uint8), tg.ones(1, dtype=tg.float64)
+    assert tg.addcmul(one, a, a).tolist() == [40001.0] and tg.addcmul(one, a, a, value=2).tolist() == [80001.0]
+    assert one.add(a, alpha=2).tolist() == [401.0] and one.sub(a, alpha=2).tolist() == [-399.0]
+    assert one.half().sub(tg.tensor([200]), alpha=0.5).dtype is tg.half  # as without alpha
+    np.testing.assert_allclose(tg.hypot(a, one * 100).numpy(), math.hypot(200, 100))
+    with pytest.raises(RuntimeError, match="sub: not for bool"):
+        tg.tensor([True]).sub(a, alpha=2)
+    x = tg.tensor([100.0], dtype=tg.float64, requires_grad=True)
+    tg.atan2(a, x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [-200 / (200**2 + 100**2)])
+    x = tg.tensor([1.5], dtype=tg.float64, requires_grad=True)
+    (a**x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [200**1.5 * math.log(200)], rtol=1e-14)
+
+
 def test_default_dtype_can_be_chosen() -> None:
     tg.set_default_dtype(tg.float64)
     try:
@@ -272,6 +296,45 @@ def test_other_forms_of_indices() -> None:
     assert x[0].tolist() == [0, 7, -7, 3] and x[2].tolist() == [8, 9, 0, 0]
 
 
+def test_truths_beside_integers_are_index_arrays() -> None:
+    """True is one more axis, which meets the other arrays; what is written there is not written into a copy."""
+    x = tg.arange(12).reshape(3, 4)
+    assert x[0, True, [1, 2]].shape == (2,) and x[:, True, [1, 2], None].shape == (3, 2, 1)
+    assert x[False, 0].shape == (0, 4) and x[None, True, 0, [0]].shape == (1, 1)
+    x[0, True, [1, 2]] = 9
+    x[True, 1] += 10
+    x[2, True, 0, True] *= 3
+    assert x.tolist() == [[0, 9, 9, 3], [14, 15, 16, 17], [24, 9, 10, 11]]
+    v = tg.arange(3.0)
+    v[True, 0] = 7.0
+    assert v.tolist() == [7.0, 1.0, 2.0]
+    with pytest.raises(IndexError, match="broadcast"):
+        x[[0, 1, 2], False, 1]
+
+
+def test_integers_that_floats_are_written_into_have_no_graph() -> None:
+    x = tg.tensor([1.5, -2.5], requires_grad=True)
+    for write in (
+        lambda y: y.__setitem__(0, x),
+        lambda y: y[0].copy_(x),
+        lambda y: y.index_fill_(1, tg.tensor([1]), 3),
+    ):
+        whole = tg.zeros(2, 2, dtype=tg.int64)
+        write(whole)
+        assert not whole.requires_grad and whole.grad_fn is None
+    assert tg.zeros(2, dtype=tg.int64).copy_(x).tolist() == [1, -2]
+
+
+def test_numbers_written_into_integers_have_to_fit() -> None:
+    x = tg.zeros(3, dtype=tg.uint8)
+    x[0], x[1] = -1, 2.7
+    assert x.tolist() == [255, 2, 0]
+    assert tg.zeros(1, dtype=tg.int64).fill_(-(2**63)).item() == -(2**63)
+    for number in (300, -300, math.inf, math.nan):
+        with pytest.raises(RuntimeError, match=f"setitem: {number} does not fit into uint8, which ends at 255"):
+            x[0] = number
+
+
 def test_parts_are_counted_in_whole_numbers_of_any_kind() -> None:
     x = tg.arange(6)
     for two in (2, np.int64(2), tg.tensor(2)):
@@ -440,6 +503,26 @@ def test_logsumexp_of_nothing() -> None:
     assert x.grad.shape == (2, 0)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_second_derivative_of_a_softmax_of_nothing(name: str) -> None:
+    x = tg.zeros(2, 0, requires_grad=True)
+    (first,) = tg.autograd.grad((getattr(x, name)(-1) * x).sum(), x, create_graph=True)
+    assert first.shape == (2, 0) and tg.autograd.grad(first.sum(), x)[0].shape == (2, 0)
+
+
+def test_quantiles_beside_what_is_no_number() -> None:
+    """A NaN makes that of its row NaN; infinity stays out of what lies beside it."""
+    x = tg.tensor([[1.0, 2.0, math.inf], [1.0, math.nan, 2.0], [3.0, 1.0, 2.0]], requires_grad=True)
+    for how in ("linear", "lower", "higher", "midpoint", "nearest"):
+        found = x.quantile(0.5, 1, interpolation=how)
+        np.testing.assert_array_equal(found.detach().numpy(), [2.0, math.nan, 2.0])
+    x.quantile(tg.tensor([0.5, 0.0]), 1, keepdim=True).nansum().backward()
+    assert x.grad.nansum().item() == 4.0 and math.isnan(x.quantile(0.3))
+    assert tg.tensor(3).quantile(0.5, 0, keepdim=True).tolist() == 3.0  # of integers, a float
+    with pytest.raises(RuntimeError, match="quantile: there is none of no elements"):
+        tg.zeros(2, 0).quantile(0.5, 1)
+
+
 def test_equal_elements() -> None:
     x = tg.tensor([2.0, 1.0, 2.0, 1.0])
     assert x.sort(descending=True).indices.tolist() == [0, 2, 1, 3] and x.sort().indices.tolist() == [1, 3, 0, 2]
@@ -461,6 +544,10 @@ def test_equal_elements() -> None:
         ([-math.inf, -math.inf], lambda x: x.logsumexp(0) * 0.0 + 1.0, [math.nan, math.nan]),
         ([-math.inf, 0.0], lambda x: x.logsumexp(0), [0.0, 1.0]),
         ([1.0, 1.0], lambda x: tg.maximum(x, tg.ones(2)).sum(), [0.5, 0.5]),
+        ([2.0, -1.0, 0.5], lambda x: x.logit().nansum(), [math.nan, math.nan, 4.0]),
+        ([0.0, 2.0], lambda x: tg.xlogy(x, tg.tensor([math.e, 1.0])).sum(), [1.0, 0.0]),
+        ([0.0, 2.0], lambda x: tg.xlogy(0, x).sum() + tg.xlogy(x, x)[1], [0.0, 1.0 + math.log(2.0)]),
+        ([1.0, 3.0], lambda x: tg.div(x, tg.tensor([0, 2]), rounding_mode="trunc").sum(), [0.0, 0.0]),
     ],
 )
 def test_slopes_where_formulas_break(value: list[float], function: object, slope: list[float]) -> None:

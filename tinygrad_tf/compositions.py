@@ -27,7 +27,7 @@ def copysign(input: Tensor, other: Any) -> Tensor:
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2)."""
-    return (input * input + other * other).sqrt()
+    return elementwise.hypot(input, other)
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
@@ -62,9 +62,9 @@ def erfc(input: Tensor) -> Tensor:
 
 def xlogy(input: Any, other: Any) -> Tensor:
     """input log(other), and 0 where input is 0."""
-    x, y = (make(np.asarray(operand(t), np.float32)) if not isinstance(t, Tensor) else t for t in (input, other))
-    zero = (x == 0) & (y == y)
-    return elementwise.where(zero, 0.0, x * elementwise.where(zero, 1.0, y).log())
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        raise TypeError(f"xlogy: needs a tensor, got {type(input).__name__} and {type(other).__name__}")
+    return elementwise.xlogy(operand(input), operand(other))
 
 
 def heaviside(input: Tensor, values: Tensor) -> Tensor:

@@ -16,10 +16,6 @@ Number = bool | int | float
 Operand = Any  # a tensor, a NumPy array, a number of Python or NumPy
 
 
-def _times(x: Any, factor: Any) -> Any:
-    return operand(x) if type(factor) is int and factor == 1 else elementwise.mul(operand(x), operand(factor))
-
-
 class ElementwiseMethods(engine.Tensor):
     __slots__ = ()
 
@@ -27,11 +23,11 @@ class ElementwiseMethods(engine.Tensor):
 
     def add(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """self + alpha * other."""
-        return elementwise.add(self, _times(other, alpha))
+        return elementwise.with_alpha(elementwise.add, self, operand(other), operand(alpha))
 
     def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
         """self - alpha * other."""
-        return elementwise.sub(self, _times(other, alpha))
+        return elementwise.with_alpha(elementwise.sub, self, operand(other), operand(alpha))
 
     def mul(self, other: Operand) -> Tensor:
         return elementwise.mul(self, operand(other))

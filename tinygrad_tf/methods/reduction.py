@@ -37,6 +37,11 @@ def _cast(x: Any, dtype: Any) -> Any:
     return x if dtype is None else engine.cast(x, dtype=array_dtype(dtype))
 
 
+def _total(function: Any, x: Any, dtype: Any, *args: Any, **options: Any) -> Any:
+    """A sum or product of x in `dtype`, which integers would otherwise leave for int64."""
+    return _cast(function(_cast(x, dtype), *args, **options), dtype)
+
+
 def _correction(unbiased: Any, correction: int | None) -> int:
     return int(unbiased) if correction is None else correction
 
@@ -48,12 +53,12 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def sum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-        return reduce.sum(_cast(self, dtype), dim, keepdim)
+        return _total(reduce.sum, self, dtype, dim, keepdim)
 
     @numpy_names
     def nansum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
         """The sum without NaN."""
-        return reduce.nansum(_cast(self, dtype), dim, keepdim)
+        return _total(reduce.nansum, self, dtype, dim, keepdim)
 
     @numpy_names
     def mean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
@@ -65,7 +70,7 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-        return reduce.prod(_cast(self, dtype), dim, keepdim)
+        return _total(reduce.prod, self, dtype, dim, keepdim)
 
     @numpy_names
     def var(
@@ -160,11 +165,11 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def cumsum(self, dim: int, *, dtype: Any = None) -> Tensor:
-        return scan.cumsum(_cast(self, dtype), dim=axis("cumsum", dim, self.array.ndim))
+        return _total(scan.cumsum, self, dtype, dim=axis("cumsum", dim, self.array.ndim))
 
     @numpy_names
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
-        return scan.cumprod(_cast(self, dtype), dim=axis("cumprod", dim, self.array.ndim), backwards=False)
+        return _total(scan.cumprod, self, dtype, dim=axis("cumprod", dim, self.array.ndim), backwards=False)
 
     @numpy_names
     def cummax(self, dim: int) -> ValuesIndices:

@@ -94,9 +94,11 @@ def _normal_parts(name: str, parts: list[Any], shape: tuple[int, ...]) -> tuple[
 
 
 def split_index(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Integers beside index arrays are looked up first, and then the arrays: (first key, second key).
+    """Integers beside index arrays (or True and False, which are such) are looked up first, and then the arrays:
+    (first key, second key).
 
-    NumPy would take the integers for arrays, too, and put their (vanished) axes elsewhere.
+    NumPy would take the integers for arrays, too, and put their (vanished) axes elsewhere. The first key leads to a
+    view, also of a single element.
     """
     first: list[Any] = []
     second: list[Any] = []
@@ -104,11 +106,15 @@ def split_index(key: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]
         if isinstance(p, np.ndarray):
             first.extend([FULL] * (p.ndim if p.dtype == bool else 1))
             second.append(p)
+        elif type(p) is bool:
+            second.append(p)
         elif type(p) is int:
             first.append(p)
         else:
             first.append(p)
             second.append(... if p is ... else FULL)
+    if ... not in first:
+        first.append(...)
     later = Watched(second)
     later.storages = key.storages if isinstance(key, Watched) else ()
     return tuple(first), later
@@ -120,7 +126,7 @@ def mixes(key: tuple[Any, ...]) -> bool:
     for p in key:
         if type(p) is int:
             integers = True
-        elif isinstance(p, np.ndarray):
+        elif isinstance(p, (np.ndarray, bool)):
             arrays = True
     return integers and arrays
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
-from tinygrad_tf.ops._types import category, default_float, float_input, promoted, promoted_to_float
+from tinygrad_tf.ops._types import category, default_float, float_input, promoted, promoted_to_float, result_type
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
@@ -62,6 +62,15 @@ def neg(x: np.ndarray) -> np.ndarray:
     return -x
 
 
+def _beside(x: Any, g: Any) -> Any:
+    """Integers that a gradient's rule computes with, in the dtype of the gradient."""
+    array, dtype = (t.array if isinstance(t, Tensor) else t for t in (x, g))
+    dtype = dtype.dtype
+    if not isinstance(array, np.ndarray) or category(array.dtype) == 2:
+        return x
+    return cast(x, dtype=dtype) if isinstance(x, Tensor) else x.astype(dtype)
+
+
 def _power_base(g: Any, a: Any, b: Any) -> Any:
     """b a^(b-1); 0 for b = 0 even where a is 0 and a^(b-1) is infinite."""
     if isinstance(b, (int, float)):
@@ -75,7 +84,7 @@ def _power_exponent(g: Any, a: Any, b: Any, result: Any) -> Any:
         slope = g * result * (math.log(a) if a > 0 else math.nan if a < 0 else -math.inf)
         return slope if a != 0 else where(b >= 0, 0.0, slope)
     zero = (a == 0) & (b >= 0)
-    return where(zero, 0.0, g * result * log(where(zero, 1.0, a)))
+    return where(zero, 0.0, g * result * log(where(zero, 1.0, _beside(a, g))))
 
 
 def _powers(name: str, arrays: list[Any]) -> list[Any]:
@@ -191,23 +200,40 @@ def rsqrt(x: Any) -> Any:
     return div(1.0, sqrt(x))
 
 
+@primitive(prepare=float_input, x=lambda g, x: where((x < 0) | (x > 1), math.nan, div(g, x * (1.0 - x))))
+def _logit(x: np.ndarray) -> np.ndarray:
+    return np.log(x / (1.0 - x))
+
+
 def logit(x: Any, eps: float | None = None) -> Any:
     """log(x / (1 - x)), the inverse of sigmoid."""
-    x = x if eps is None else clamp(x, low=eps, high=1.0 - eps)
-    return log(div(x, 1.0 - x))
+    return _logit(x if eps is None else clamp(x, low=eps, high=1.0 - eps))
 
 
 # --- two inputs -------------------------------------------------------------------------------------------------------
 
 
+def _square_of_length(g: Any, a: Any, b: Any) -> Any:
+    """a^2 + b^2, not in small integers, whose squares would not fit."""
+    return square(_beside(a, g)) + square(_beside(b, g))
+
+
 @primitive(
     prepare=promoted_to_float,
-    a=lambda g, a, b: g * b / (a * a + b * b),
-    b=lambda g, a, b: -g * a / (a * a + b * b),
+    a=lambda g, a, b: g * b / _square_of_length(g, a, b),
+    b=lambda g, a, b: -g * a / _square_of_length(g, a, b),
 )
 def atan2(a: Any, b: Any) -> np.ndarray:
     """The angle of the point (b, a)."""
     return np.arctan2(a, b)
+
+
+@primitive(
+    prepare=promoted_to_float, a=lambda g, a, result: g * div(a, result), b=lambda g, b, result: g * div(b, result)
+)
+def hypot(a: Any, b: Any) -> np.ndarray:
+    """The length of (a, b), without overflow on the way."""
+    return np.hypot(a, b)
 
 
 @primitive(
@@ -216,6 +242,17 @@ def atan2(a: Any, b: Any) -> np.ndarray:
 def logaddexp(a: Any, b: Any) -> np.ndarray:
     """log(e^a + e^b) without overflow."""
     return np.logaddexp(a, b)
+
+
+@primitive(
+    prepare=promoted_to_float,
+    a=lambda g, a, b: where((a == 0) & (b <= 0), 0.0, g * log(_beside(b, g))),
+    b=lambda g, a, b: where((a == 0) & (b == 0), 0.0, div(g * a, b)),
+)
+def xlogy(a: Any, b: Any) -> np.ndarray:
+    """a log b, and 0 where a is 0."""
+    product = np.asarray(a * np.log(b))
+    return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
 
 
 def _divisible(name: str, arrays: list[Any]) -> list[Any]:
@@ -259,7 +296,13 @@ def divide(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     kinds = {np.asarray(x.array if isinstance(x, Tensor) else x).dtype.kind for x in (a, b)}
     if kinds <= set("biu"):
         return floor_divide(a - fmod(a, b), b)  # in whole numbers, without rounding errors
-    return trunc(div(a, b))
+    return _quotient(a, b)
+
+
+@primitive(prepare=promoted, a=lambda g: nothing(g), b=lambda g: nothing(g))
+def _quotient(a: Any, b: Any) -> np.ndarray:
+    """a / b, rounded towards zero."""
+    return np.trunc(np.true_divide(a, b))
 
 
 def lerp(start: Any, end: Any, weight: Any) -> Any:
@@ -269,7 +312,21 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
     return start + (end - start) * weight
 
 
+def _together(*operands: Any) -> list[Any]:
+    """Tensors in their common dtype, so that small integers do not overflow before they meet a larger dtype."""
+    dtype = result_type(*(x.array if isinstance(x, Tensor) else x for x in operands))
+    return [cast(x, dtype=dtype) if isinstance(x, Tensor) and x.array.dtype != dtype else x for x in operands]
+
+
+def with_alpha(operation: Any, x: Any, other: Any, alpha: Any) -> Any:
+    """operation(x, alpha * other), for add and sub."""
+    if type(alpha) is not int or alpha != 1:
+        other = mul(_together(x, other)[1], alpha)
+    return operation(x, other)
+
+
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    x, a, b = _together(x, a, b)
     return x + (a * b if value == 1 else a * b * value)
 
 

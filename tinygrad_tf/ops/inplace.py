@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, clock, computed, current_node, make, mode, primitive
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import as_number, category
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 
 
@@ -32,7 +32,7 @@ def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) 
             f"{name}: the result of dtype {value.dtype} cannot be written into {target.array.dtype}; use {name[:-1]}"
         )
     computed(target.array.__setitem__, (..., value), {})
-    adopt(target, result if recording else None)
+    adopt(target, result if recording and category(target.array.dtype) == 2 else None)
     return target
 
 
@@ -116,6 +116,8 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 
 def _set(target: Any, key: Any, value: Any) -> None:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = _fitting(value, target.array.dtype)
     inputs = (target, value) if isinstance(value, Tensor) else (target,)
     if mode.grad and any(current_node(x) is not None for x in inputs):
         write("setitem_", target, assign, value, index=key)
@@ -123,6 +125,16 @@ def _set(target: Any, key: Any, value: Any) -> None:
     check_writable("setitem_", target, False)
     computed(target.array.__setitem__, (key, value.array if isinstance(value, Tensor) else value), {})
     adopt(target, None)
+
+
+def _fitting(value: Any, dtype: np.dtype) -> Any:
+    """The number as `dtype` holds it: without its fraction, and negative ones wrapped around where there is no sign."""
+    if dtype.kind not in "iu":
+        return value
+    limits = np.iinfo(dtype)
+    if not -limits.max - 1 <= value <= limits.max:
+        raise RuntimeError(f"setitem: {value} does not fit into {dtype}, which ends at {limits.max}")
+    return as_number(int(value), dtype)
 
 
 def become(target: Any, turn: Any) -> Any:

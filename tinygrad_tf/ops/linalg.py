@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, mode, primitive
+from tinygrad_tf.engine import Tensor, expand, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category
@@ -137,6 +137,8 @@ def _scaled(x: Any, factor: Any) -> Any:
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
     """Sum of products over axes of both: the last `dims` of a with the first of b, or those that two lists name."""
     if isinstance(dims, int):
+        if not 0 <= dims <= min(a.array.ndim, b.array.ndim):
+            raise RuntimeError(f"tensordot: {dims} axes are not there in shapes {a.array.shape} and {b.array.shape}")
         dims = range(a.array.ndim - dims, a.array.ndim), range(dims)
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
@@ -169,8 +171,10 @@ def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Any:
 
 def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """a b / (|a| |b|) along dim, where no length counts as less than eps."""
-    lengths = [norm(t, 2.0, dim, keepdim=True) for t in (a, b)]
-    unit_a, unit_b = (div(t, n.clamp(min=eps)) for t, n in zip((a, b), lengths, strict=True))
+    common = broadcast_shapes("cosine_similarity", a.array.shape, b.array.shape)
+    both = [t if t.array.shape == common else expand(t, shape=common) for t in (a, b)]
+    lengths = [norm(t, 2.0, dim, keepdim=True) for t in both]
+    unit_a, unit_b = (div(t, n.clamp(min=eps)) for t, n in zip(both, lengths, strict=True))
     return (unit_a * unit_b).sum(dim)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -92,4 +93,6 @@ def cross_entropy(
         return sum_(losses, dims=(0,), keepdim=False)
     counts = ids != ignore_index
     share = np.count_nonzero(counts) if weight is None else weight.array[ids[counts]].sum(dtype=np.float64)
+    if not share and not counts.any():  # 0 / 0; but what counts for nothing has no gradient
+        return sum_(losses, dims=(0,), keepdim=False) * 0.0 + math.nan
     return mean_over(float(share), losses)

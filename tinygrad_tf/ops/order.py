@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, make
-from tinygrad_tf.ops._types import axis, category
-from tinygrad_tf.ops.elementwise import lerp
+from tinygrad_tf.engine import Tensor, cast, make
+from tinygrad_tf.ops._types import axis, category, default_float
+from tinygrad_tf.ops.elementwise import lerp, where
 from tinygrad_tf.ops.index import gather
 from tinygrad_tf.ops.scan import cumulative_extreme
 from tinygrad_tf.ops.shape import flatten, squeeze, stack
@@ -139,13 +139,25 @@ def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, i
         q = q.array.item()
     if not 0.0 <= q <= 1.0:
         raise RuntimeError(f"quantile: q must be in [0, 1], got {q}")
-    rows = flatten(x) if dim is None else x
-    dim = 0 if dim is None else axis("quantile", dim, x.array.ndim)
+    if category(x.array.dtype) < 2:
+        x = cast(x, dtype=default_float())
+    dim = None if dim is None else axis("quantile", dim, x.array.ndim)
+    rows = flatten(x) if dim is None or not x.array.ndim else x
+    dim, keepdim = dim or 0, keepdim and x.array.ndim > 0
+    if not rows.array.shape[dim]:
+        raise RuntimeError(f"quantile: there is none of no elements (shape {x.array.shape})")
     place = q * (rows.array.shape[dim] - 1)
     low = int(place)
     below = kthvalue(rows, low + 1, dim, keepdim)[0]
     above = kthvalue(rows, min(low + 2, rows.array.shape[dim]), dim, keepdim)[0]
-    return lerp(below, above, BETWEEN[interpolation](place) - low)
+    weight = BETWEEN[interpolation](place) - low
+    result = above if weight == 1.0 else below  # without the other one's infinity times 0
+    if 0.0 < weight < 1.0:
+        result = lerp(below, above, weight)
+    if not np.isnan(rows.array).any():
+        return result
+    bad = make(np.isnan(rows.array).any(dim, keepdims=keepdim))
+    return where(bad, median(rows, dim, keepdim)[0], result)  # the median of a row with a NaN is that NaN
 
 
 # --- counting and searching: integers, without gradients --------------------------------------------------------------
@@ -153,6 +165,9 @@ def quantile(x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, i
 
 def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
     """The different elements (or slices of axis `dim`), in order."""
+    if dim is not None and not x.array.ndim:
+        raise IndexError(f"unique: a 0-d tensor has no dim {dim}")
+    dim = dim if dim is None else axis("unique", dim, x.array.ndim)
     found = np.unique(x.array, return_inverse=True, return_counts=True, axis=dim)
     values, inverse, counts = found
     parts = [values]

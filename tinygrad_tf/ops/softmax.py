@@ -66,7 +66,8 @@ def _apply(name: str, operation: Any, x: Any, dim: int, dtype: Any) -> Any:
     if x.array.ndim == 0:
         axis(name, dim, 0)
         return operation(x.reshape(1), dim=0).reshape(())
-    return operation(x, dim=axis(name, dim, x.array.ndim))
+    dim = axis(name, dim, x.array.ndim)
+    return operation(x, dim=dim) if x.array.shape[dim] else x.clone()  # of nothing there is no maximum
 
 
 def softmax(x: Tensor, dim: int, dtype: Any = None) -> Any:
