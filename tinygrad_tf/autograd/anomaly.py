@@ -70,7 +70,7 @@ def _has_nan(part: Any) -> bool:
 
 def _record_with(node: type[engine.Node]) -> None:
     """Have all operations record Nodes of this class: no other mode costs anything while it is off."""
-    operation.Node = engine.Node = node  # type: ignore[misc]
+    operation.Node = engine.Node = node  # type: ignore[misc, attr-defined]
 
 
 class set_detect_anomaly:

@@ -9,6 +9,9 @@ its largest step until it ends, as other tensor libraries do.
 A step reads some ten thousand pages of 4 KiB, and the processor remembers the places of two thousand. So the heap asks
 for pages of 2 MiB, where the system hands them out on request: the step of the small GPT takes 26.0 ms instead of 27.7.
 (NumPy asks for them for arrays of 4 MiB and more, by itself.)
+
+Tried without gain: arrays of 64 KiB and more that begin with a cache line. Kernels in cache take up to a tenth less,
+steps, whose arrays come from further away, as long as before.
 """
 
 from __future__ import annotations
