@@ -44,12 +44,19 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "inner": (lambda t, a, b: t.inner(a, b), (A, B)),
     "cross": (lambda t, a, b: t.cross(a, b, dim=0), (A, B)),
     "matrix_power": (lambda t, a: t.matrix_power(a, 5) + t.matrix_power(a, -2) + t.matrix_power(a, 0), (S,)),
+    "matrix_exp": (lambda t, a: t.matrix_exp(t.stack([a, a * 5.0, a - a.mT])), (S,)),
     "multi_dot": (lambda t, a, b: t.linalg.multi_dot([a, b.T, a]), (A, B)),
     "histogram": (lambda t, a: t.histogram(a, 5, range=(-2.0, 3.0), density=True).hist, (A,)),
     "histogram edges": (lambda t, a: t.histogram(a, 4)[1], (A,)),
     "cov": (lambda t, a: t.cov(a) + t.cov(a, correction=0), (A,)),
     "corrcoef": (lambda t, a: t.corrcoef(a), (A,)),
     "cosine_similarity broadcasts": (lambda t, a: t.cosine_similarity(a, a[:, :1], dim=1), (A,)),
+    "diag_embed": (lambda t, a: t.diag_embed(a, 1, 0, 2) + t.diag_embed(a, -1, -1, 0), (A,)),
+    "cov and corrcoef of one row": (lambda t, a: t.stack([t.cov(a[:1]), t.corrcoef(a[:1]), t.cov(a[0])]), (A,)),
+    "clamp of unknowns": (
+        lambda t, a, b: t.stack([t.clamp(a, b), t.clamp(a, max=b), t.clamp(a, b, -b), t.clamp(a, 2.0, 1.0)]),
+        (SPECIAL, OTHERS),
+    ),
     "range": (lambda t, a: t.arange(4.0) + 0 * a[0, 0].to(t.float32), (A,)),
     "cumulative_trapezoid": (lambda t, a, b: t.cumulative_trapezoid(a, b, dim=0), (A, B)),
     "meshgrid": (lambda t, a, b: t.stack(t.meshgrid(a[0], b[0], indexing="xy")), (A, B)),
@@ -93,6 +100,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
 VALUE_ONLY = NO_GRADIENT | {"copysign", "copysign number", "fmax", "fmin", "sinc", "xlogy", "var of too few", "range"}
+VALUE_ONLY |= {"clamp of unknowns"}
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +177,45 @@ def test_several_tensors_into_one_that_is_there() -> None:
 def test_bad_arguments_are_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+SQUARES = tg.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: tg.logdet(tg.ones(2)), r"logdet: needs \(stacks of\) square matrices, got shape \(2,\)"),
+        (lambda: tg.slogdet(SQUARES), "slogdet: needs .* square"),
+        (lambda: tg.det(SQUARES), "det: needs .* square"),
+        (lambda: tg.inverse(SQUARES), "inv: needs .* square"),
+        (lambda: tg.linalg.cholesky(SQUARES), "cholesky: needs .* square"),
+        (lambda: tg.linalg.solve(tg.eye(2), tg.ones(3)), "solve: matrices of shape .* do not fit"),
+        (lambda: tg.det(tg.eye(2, dtype=tg.int64)), r"det: needs float32 or float64, got int64; use .float\(\)"),
+        (lambda: tg.linalg.eigvalsh(tg.eye(2, dtype=tg.half)), "eigvalsh: needs float32 or float64, got float16"),
+        (lambda: tg.linalg.multi_dot([tg.ones(2, 2, 2)] * 2), "multi_dot: tensor 0 must be a matrix"),
+        (lambda: tg.linalg.multi_dot([tg.ones(2, 2)]), "multi_dot: needs at least two tensors, got 1"),
+        (lambda: tg.tensordot(tg.tensor(1.0), tg.tensor(1.0), 2), "tensordot: 2 axes are not there"),
+        (lambda: tg.rot90(tg.ones(2, 2), 2, (0, -2)), r"rot90: needs two different dims, got \(0, -2\)"),
+        (lambda: tg.rot90(tg.ones(2)), "rot90: needs two dims of a tensor that has as many"),
+        (lambda: tg.hsplit(tg.ones(3), 2), r"hsplit: dim 0 of shape \(3,\) has no 2 equal parts"),
+        (lambda: tg.vsplit(tg.ones(3), 3), "vsplit: needs at least 2 dimensions, got 1"),
+        (lambda: tg.exp(tg.ones(2), out=tg.zeros(2, dtype=tg.int64)), "exp: the result of dtype torch.float32 cannot"),
+    ],
+)
+def test_what_does_not_fit_is_told(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        call()
+
+
+def test_the_second_derivative_of_sinc_is_that_of_its_series() -> None:
+    """1 - (pi x)^2 / 6 + ... has the curvature -pi^2 / 3 at 0."""
+    x = tg.tensor([0.0, 1e-3, 0.5], dtype=tg.float64, requires_grad=True)
+    (slope,) = tg.autograd.grad(tg.sinc(x).sum(), x, create_graph=True)
+    curvature = tg.autograd.grad(slope.sum(), x)[0].numpy()
+    assert slope[0].item() == 0.0
+    np.testing.assert_allclose(curvature[:2], -(math.pi**2) / 3, rtol=1e-5)
+    np.testing.assert_allclose(curvature[2], 2 * (2 / 0.5**3 - math.pi**2 / 0.5) / (2 * math.pi), rtol=1e-12)
 
 
 def test_random_numbers_by_name() -> None:

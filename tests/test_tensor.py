@@ -131,6 +131,7 @@ def test_import_brings_neither_numba_nor_bfloat16() -> None:
 
 def test_tensor_infers_pytorchs_dtype() -> None:
     assert tg.tensor([True, 2]).dtype is tg.int64 and tg.tensor([1, 2.5]).dtype is tg.float32
+    assert tg.tensor([0.5, np.float64(2)]).dtype is tg.float64 and tg.tensor([[1], [np.float64(2)]]).dtype is tg.float64
     assert tg.tensor([np.float32(2), 1]).dtype is tg.float32 and tg.tensor([np.float64(2)]).dtype is tg.float64
     assert tg.tensor([tg.tensor(1.0), 2]).dtype is tg.float32 and tg.tensor([]).dtype is tg.float32
     assert tg.tensor([0.1], dtype=tg.float64).item() == 0.1
@@ -521,6 +522,58 @@ def test_quantiles_beside_what_is_no_number() -> None:
     assert tg.tensor(3).quantile(0.5, 0, keepdim=True).tolist() == 3.0  # of integers, a float
     with pytest.raises(RuntimeError, match="quantile: there is none of no elements"):
         tg.zeros(2, 0).quantile(0.5, 1)
+
+
+def test_truth_of_empty_dims_and_of_bytes() -> None:
+    x = tg.tensor([[1.0, 0.0]])
+    assert x.any(dim=()).tolist() == [[True, False]] and x.all(dim=[]).tolist() == [[True, False]]
+    assert x.any().tolist() is True and x.squeeze([]).shape == (1, 2)
+    bytes_ = tg.tensor([3, 0], dtype=tg.uint8)
+    assert bytes_.any().dtype is tg.uint8 and bytes_.all(0).tolist() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda x: x.transpose(0, 2), IndexError),
+        (lambda x: x.unbind(), IndexError),
+        (lambda x: x.unique(dim=0), IndexError),
+        (lambda x: x.narrow(0, 0, 1), RuntimeError),
+        (lambda x: x.split(1), RuntimeError),
+        (lambda x: x.chunk(1), RuntimeError),
+        (lambda x: x.tensor_split(1), RuntimeError),
+        (lambda x: x.diff(), RuntimeError),
+        (lambda x: x.unflatten(0, (1, 1)), RuntimeError),
+        (lambda x: x.trace(), RuntimeError),
+        (lambda x: x.flipud(), RuntimeError),
+        (lambda x: x.fill_diagonal_(1), RuntimeError),
+        (lambda x: x.fill_(x.reshape(1)), RuntimeError),
+        (lambda x: float(x.expand(2)), ValueError),
+        (lambda x: int(x.expand(2)), ValueError),
+        (lambda x: ~x, TypeError),
+    ],
+)
+def test_errors_for_numbers_without_axes_are_pytorchs(call: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"0-d|dim|shape|bool or integer"):
+        call(tg.tensor(1.0))  # type: ignore[operator]
+
+
+def test_parts_of_nothing_are_as_many_as_were_asked_for() -> None:
+    assert [p.shape for p in tg.zeros(0, 2).chunk(3)] == [(0, 2)] * 3
+
+
+def test_diagonals_are_filled_where_all_indices_are_equal() -> None:
+    assert tg.zeros(2, 2, 2).fill_diagonal_(1).nonzero().tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert tg.zeros(5, 2).fill_diagonal_(1).nonzero().tolist() == [[0, 0], [1, 1]]
+    assert tg.zeros(5, 2).fill_diagonal_(1, wrap=True).nonzero().tolist() == [[0, 0], [1, 1], [3, 0], [4, 1]]
+
+
+def test_gradients_of_windows_onto_a_number() -> None:
+    x = tg.tensor(3.0, requires_grad=True)
+    (x.as_strided((1,), (1,)) ** 2).sum().backward()
+    y = x.detach().clone().requires_grad_() * 1.0
+    y.as_strided((1,), (1,)).mul_(2.0)
+    assert x.grad.item() == 6.0 and y.item() == 6.0
 
 
 def test_equal_elements() -> None:

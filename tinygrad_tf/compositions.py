@@ -12,9 +12,9 @@ import numpy as np
 
 from tinygrad_tf.creation import arange
 from tinygrad_tf.engine import expand, make
-from tinygrad_tf.functions import stack
+from tinygrad_tf.functions import get_default_dtype, stack
 from tinygrad_tf.methods._tools import check_all, numpy_names, operand
-from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape
+from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape, special
 from tinygrad_tf.tensor import Size, Tensor
 
 # --- elementwise ------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def copysign(input: Tensor, other: Any) -> Tensor:
 
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2)."""
-    return elementwise.hypot(input, other)
+    return special.hypot(input, other)
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
@@ -50,9 +50,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0."""
-    zero = input == 0
-    angle = elementwise.where(zero, 1.0, input) * math.pi
-    return elementwise.where(zero, 1.0, angle.sin() / angle)
+    return special.sinc(input)
 
 
 def erfc(input: Tensor) -> Tensor:
@@ -64,7 +62,7 @@ def xlogy(input: Any, other: Any) -> Tensor:
     """input log(other), and 0 where input is 0."""
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         raise TypeError(f"xlogy: needs a tensor, got {type(input).__name__} and {type(other).__name__}")
-    return elementwise.xlogy(operand(input), operand(other))
+    return special.xlogy(operand(input), operand(other))
 
 
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
@@ -183,18 +181,32 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
     return shape.cat(list(atleast_3d(list(tensors))), 2)
 
 
+def _equal_parts(name: str, input: Tensor, parts: Any, dim: int, least: int) -> None:
+    """Refuse tensors of too few axes, and a number of parts that leaves a rest."""
+    if input.ndim < least:
+        raise RuntimeError(f"{name}: needs at least {least} dimension{'s' if least > 1 else ''}, got {input.ndim}")
+    if isinstance(parts, int) and parts > 0 and input.size(dim) % parts:
+        raise RuntimeError(f"{name}: dim {dim} of shape {tuple(input.shape)} has no {parts} equal parts; see chunk")
+
+
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Apart along the second axis, or the only one."""
+    _equal_parts("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
     return input.tensor_split(indices_or_sections, 0 if input.ndim == 1 else 1)
 
 
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
     """Apart along the first axis."""
+    _equal_parts("vsplit", input, indices_or_sections, 0, 2)
     return input.tensor_split(indices_or_sections, 0)
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned k times by 90 degrees, from the first of both axes towards the second."""
+    if len(dims) != 2 or input.ndim < 2:
+        raise RuntimeError(f"rot90: needs two dims of a tensor that has as many, got dims {dims} of {input.ndim}")
+    if (dims[0] - dims[1]) % input.ndim == 0:
+        raise RuntimeError(f"rot90: needs two different dims, got {dims}")
     a, b = dims
     if k % 4 == 2:
         return input.flip((a, b))
@@ -282,17 +294,19 @@ def histogram(
 
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """The covariances of the rows, which are variables; the columns are observations."""
-    rows = input if input.ndim > 1 else input.reshape(1, -1)
+    if input.ndim > 2:
+        raise RuntimeError(f"cov: needs at most two dimensions, got shape {tuple(input.shape)}")
+    rows = input if input.is_floating_point() else input.to(get_default_dtype())
+    rows = rows if input.ndim > 1 else rows.reshape(1, -1)
     centred = rows - rows.mean(1, keepdim=True)
-    found = centred @ centred.t() / float(max(rows.size(1) - correction, 0))
-    return found if input.ndim > 1 else found.reshape(())
+    return (centred @ centred.t() / float(max(rows.size(1) - correction, 0))).squeeze()
 
 
 def corrcoef(input: Tensor) -> Tensor:
     """The correlations of the rows."""
-    if input.ndim < 2:
-        return input.mean() * 0.0 + 1.0
     found = cov(input)
+    if not found.ndim:
+        return found / found
     spread = found.diagonal().sqrt()
     return found / spread.unsqueeze(0) / spread.unsqueeze(1)
 

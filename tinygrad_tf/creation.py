@@ -94,7 +94,7 @@ def _float_of(data: Any) -> np.dtype:
     """The dtype that floating point data stands for: that of the NumPy numbers in it, or else the default."""
     if isinstance(data, (np.ndarray, np.generic)):
         return data.dtype
-    if not isinstance(data, (list, tuple)) or not data or type(data[0]) is float:
+    if not isinstance(data, (list, tuple)) or set(map(type, data)) <= {float, int}:
         return default_float()
     return functools.reduce(promote_types, {_float_of(d) for d in data})
 

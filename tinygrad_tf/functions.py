@@ -40,6 +40,8 @@ def _written(name: str, out: Any, result: Any) -> Any:
     if not isinstance(out, Tensor) or not isinstance(result, Tensor) or out.array.shape != result.array.shape:
         wanted = f"a tensor of shape {result.array.shape}" if isinstance(result, Tensor) else "left away here"
         raise RuntimeError(f"{name}: out must be {wanted}, got {getattr(out, 'shape', type(out).__name__)}")
+    if _types.category(result.array.dtype) > _types.category(out.array.dtype):
+        raise RuntimeError(f"{name}: the result of dtype {result.dtype} cannot be written into out of {out.dtype}")
     if result.requires_grad:
         raise RuntimeError(f"{name}: gradients do not pass through out=; leave it away, or use .copy_()")
     return out.copy_(result)
@@ -276,7 +278,7 @@ def remainder(input: Any, other: Any) -> Tensor:
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha * input."""
-    return operand(other) - (input if alpha == 1 else input * alpha)
+    return elementwise.with_alpha(elementwise.sub, operand(other), input, operand(alpha))
 
 
 @overload

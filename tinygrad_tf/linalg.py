@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ __all__ = [
     "eigvalsh",
     "inv",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
@@ -89,13 +91,43 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of all matrices, from left to right."""
+    """The product of all matrices, from left to right; the first and the last may be vectors."""
+    if len(tensors) < 2:
+        raise RuntimeError(f"multi_dot: needs at least two tensors, got {len(tensors)}")
+    for i, t in enumerate(tensors):
+        if t.array.ndim != 2 and (t.array.ndim != 1 or 0 < i < len(tensors) - 1):
+            raise RuntimeError(f"multi_dot: tensor {i} must be a matrix, got shape {t.array.shape}; see matmul")
     return functools.reduce(linalg.matmul, tensors)
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The product of n times the same square matrix; negative n: of its inverse."""
     return compositions.matrix_power(A, n)
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """e^A of square matrices (..., N, N): the sum of A^k / k!.
+
+    Taken of A / 2^s, which is so small that 16 terms are enough, and then squared s times (Moler and Van Loan, 2003).
+
+    >>> from tinygrad_tf import tensor
+    >>> A = tensor([[0.0, 1.0], [0.0, 0.0]])
+    >>> matrix_exp(A)
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.array.dtype.kind != "f":
+        raise RuntimeError(f"matrix_exp: A must be square matrices of floats, got shape {tuple(A.shape)}")
+    size = float(np.abs(A.array).sum(-1, dtype=np.float64).max(initial=0.0))
+    squarings = max(math.ceil(math.log2(size)) + 1, 0) if 0.0 < size < math.inf else 0
+    part = A * 2.0**-squarings
+    identity = matrix_power(A.detach(), 0)
+    exponential = identity
+    for k in range(16, 0, -1):
+        exponential = identity + part @ exponential / k
+    for _ in range(squarings):
+        exponential = exponential @ exponential
+    return exponential
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:

@@ -197,10 +197,10 @@ class Tensor(
         return engine.make(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(_only_element(self))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(_only_element(self))
 
     def __index__(self) -> int:
         if self.array.dtype.kind not in "iu" or self.array.size != 1:
@@ -406,6 +406,12 @@ class Tensor(
     def __rshift__(self, other: Operand) -> Tensor:
         return compare.bitwise_right_shift(self, operand(other)) if _known(other) else NotImplemented
 
+    def __rlshift__(self, other: Operand) -> Tensor:
+        return compare.bitwise_left_shift(operand(other), self) if _known(other) else NotImplemented
+
+    def __rrshift__(self, other: Operand) -> Tensor:
+        return compare.bitwise_right_shift(operand(other), self) if _known(other) else NotImplemented
+
     def __floordiv__(self, other: Operand) -> Tensor:
         return elementwise.floor_divide(self, operand(other)) if _known(other) else NotImplemented
 
@@ -445,6 +451,13 @@ OPERANDS = (engine.Tensor, int, float, np.generic, np.ndarray)
 def _known(x: Any) -> bool:
     """Whether an operator can take it; otherwise Python asks the other operand, or raises TypeError."""
     return isinstance(x, OPERANDS)
+
+
+def _only_element(t: Tensor) -> Any:
+    """What float() and int() turn into a number; their errors are ValueErrors, as PyTorch's."""
+    if t.array.size != 1:
+        raise ValueError(f"only a tensor of one element is a number, got shape {t.array.shape}")
+    return t.array.item()
 
 
 def _constructed(data: tuple[Any, ...]) -> np.ndarray:

@@ -92,6 +92,8 @@ class IndexingMethods(engine.Tensor):
     # --- filling --------------------------------------------------------------------------------------------------
 
     def fill_(self, value: Any) -> Tensor:
+        if isinstance(value, engine.Tensor) and value.array.ndim:
+            raise RuntimeError(f"fill_: value must be a number, got a tensor of shape {value.array.shape}; use copy_")
         inplace.set_item(self, ..., operand(value))
         return self  # type: ignore[return-value]
 
@@ -103,9 +105,15 @@ class IndexingMethods(engine.Tensor):
         inplace.set_item(self, ..., operand(src))
         return self  # type: ignore[return-value]
 
-    def fill_diagonal_(self, fill_value: float) -> Tensor:
-        n = min(self.array.shape[-2:])
-        inplace.set_item(self, (..., np.arange(n), np.arange(n)), fill_value)
+    def fill_diagonal_(self, fill_value: float, wrap: bool = False) -> Tensor:
+        """One number where all indices are equal; wrap: in a tall matrix, once more below each square and its gap."""
+        shape = self.array.shape
+        if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+            raise RuntimeError(f"fill_diagonal_: needs a matrix, or axes of one size, got shape {shape}")
+        rows = columns = np.arange(min(shape))
+        if wrap and len(shape) == 2 and shape[0] > shape[1]:
+            rows, columns = np.unravel_index(np.arange(0, self.array.size, shape[1] + 1), shape)
+        inplace.set_item(self, (rows, *(columns,) * (len(shape) - 1)), fill_value)
         return self  # type: ignore[return-value]
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:

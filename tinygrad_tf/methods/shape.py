@@ -171,12 +171,14 @@ class ShapeMethods(engine.Tensor):
         """The diagonal of a matrix, or the matrix with this diagonal."""
         return arrange.diag(self, diagonal)
 
-    def diag_embed(self, offset: int = 0) -> Tensor:
-        """Matrices with the last axis on their diagonal."""
-        return arrange.diag_embed(self, offset)
+    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+        """Matrices, in the axes dim1 and dim2, with the last axis on their diagonal."""
+        return arrange.diag_embed(self, offset, dim1, dim2)
 
     def trace(self) -> Tensor:
         """The sum of the diagonal."""
+        if self.array.ndim != 2:
+            raise RuntimeError(f"trace: needs a matrix, got shape {self.array.shape}; see diagonal")
         return reduce.sum(arrange.diagonal(self))
 
     tril_, triu_ = in_place(tril), in_place(triu)
@@ -189,10 +191,14 @@ class ShapeMethods(engine.Tensor):
         return shape.flip(self, dims=axes("flip", named, self.array.ndim) if named else ())
 
     def fliplr(self) -> Tensor:
-        return shape.flip(self, dims=axes("fliplr", 1, self.array.ndim))
+        if self.array.ndim < 2:
+            raise RuntimeError(f"fliplr: needs at least 2 dimensions, got {self.array.ndim}")
+        return shape.flip(self, dims=(1,))
 
     def flipud(self) -> Tensor:
-        return shape.flip(self, dims=axes("flipud", 0, self.array.ndim))
+        if not self.array.ndim:
+            raise RuntimeError("flipud: needs at least 1 dimension, got 0")
+        return shape.flip(self, dims=(0,))
 
     def roll(self, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
         """Shifted along axes; what leaves at the end comes back at the start."""

@@ -19,5 +19,6 @@ from tinygrad_tf.ops import (
     scan,
     shape,
     softmax,
+    special,
     windows,
 )

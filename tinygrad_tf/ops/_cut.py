@@ -28,9 +28,17 @@ def _number_or_list(name: str, what: str, value: Any) -> int | list[int]:
     return _whole(name, what, value)
 
 
+def _cuttable(name: str, dim: int, x: Tensor, error: type[Exception] = RuntimeError) -> int:
+    """`dim` as a number from 0 on; a 0-d tensor has none."""
+    dim = axis(name, dim, x.array.ndim)
+    if not x.array.ndim:
+        raise error(f"{name}: a 0-d tensor has no dimension to take apart")
+    return dim
+
+
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Any:
     """`length` entries of axis `dim` from `start` on, as a view."""
-    dim = axis("narrow", dim, x.array.ndim)
+    dim = _cuttable("narrow", dim, x)
     size = x.array.shape[dim]
     start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
     start += size if start < 0 else 0
@@ -41,7 +49,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Any:
 
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:
     """Views of `split_size` entries each (the last may be shorter), or of the sizes given."""
-    dim = axis("split", dim, x.array.ndim)
+    dim = _cuttable("split", dim, x)
     total = x.array.shape[dim]
     given = split_size if type(split_size) is int else _number_or_list("split", "split_size", split_size)
     if isinstance(given, int):
@@ -61,18 +69,16 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Any
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Any, ...]:
-    """At most `chunks` views of the same size; the last may be smaller."""
+    """At most `chunks` views of the same size; the last may be smaller. Nothing is `chunks` times nothing."""
     chunks = _whole("chunk", "chunks", chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk: chunks must be positive, got {chunks}")
-    size = x.array.shape[axis("chunk", dim, x.array.ndim)]
-    return split(x, max(-(-size // chunks), 1), dim)
+    size = x.array.shape[_cuttable("chunk", dim, x)]
+    return split(x, -(-size // chunks) if size else [0] * chunks, dim)
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Any, ...]:
-    dim = axis("unbind", dim, x.array.ndim)
-    if not x.array.ndim:
-        raise RuntimeError("unbind: a 0-d tensor has no dimension to take apart")
+    dim = _cuttable("unbind", dim, x, IndexError)
     return tuple(getitem(x, index=(*(slice(None),) * dim, i, ...)) for i in range(x.array.shape[dim]))
 
 
@@ -89,7 +95,7 @@ def select(x: Tensor, dim: int, index: int) -> Any:
 
 def tensor_split(x: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
     """Views of (nearly) equal size, or cut at the given places."""
-    dim = axis("tensor_split", dim, x.array.ndim)
+    dim = _cuttable("tensor_split", dim, x)
     n = x.array.shape[dim]
     parts = _number_or_list("tensor_split", "indices_or_sections", indices_or_sections)
     if isinstance(parts, int):

@@ -11,7 +11,7 @@ from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._types import axis
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.index import index_select, put
-from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, narrow, reshape
+from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, movedim, narrow, reshape
 
 # --- repeating and turning --------------------------------------------------------------------------------------------
 
@@ -92,7 +92,10 @@ def triu(x: Tensor, diagonal: int = 0) -> Any:
 def _put_back(g: Any, shapes: list[tuple[int, ...]], take: Callable[[np.ndarray], np.ndarray]) -> Any:
     """Every element of g back to where `take` had it from: found by taking the numbers of the places."""
     shape = shapes[0]
-    places = take(np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape))
+    size = int(np.prod(shape, dtype=np.int64))
+    places = take(np.arange(size).reshape(shape))
+    if not shape:  # a number, of which NumPy knows no index
+        return reshape(put(g, index=(places,), shape=(size,)), shape=())
     return put(g, index=np.unravel_index(places, shape), shape=shape)
 
 
@@ -116,8 +119,14 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return viewed(x, take=take)
 
 
-def diag_embed(x: Tensor, offset: int = 0) -> Any:
-    """Matrices with the last axis of x on their diagonal."""
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
+    """Matrices, in the axes dim1 and dim2, with the last axis of x on their diagonal."""
+    ndim = x.array.ndim + 1
+    a, b = axis("diag_embed", dim1, ndim), axis("diag_embed", dim2, ndim)
+    if a == b or ndim < 2:
+        raise RuntimeError(f"diag_embed: needs a vector or more, and two different dims, got {dim1} and {dim2}")
+    if (a, b) != (ndim - 2, ndim - 1):
+        return movedim(diag_embed(x, offset), (-2, -1), (a, b))
     n = x.array.shape[-1]
     rows = np.arange(n) + max(-offset, 0)
     size = n + abs(offset)

@@ -57,7 +57,9 @@ logical_xor = _binary("logical_xor", np.logical_xor, _truths)
 
 
 def bitwise_not(x: Tensor) -> Any:
-    return make(~_integers("bitwise_not", [x.array, x.array])[0])
+    if category(x.array.dtype) == 2:
+        raise TypeError(f"bitwise_not: needs bool or integer tensors, got {x.array.dtype}; compare first (x != 0)")
+    return make(~x.array)
 
 
 def logical_not(x: Tensor) -> Any:

@@ -62,7 +62,7 @@ def neg(x: np.ndarray) -> np.ndarray:
     return -x
 
 
-def _beside(x: Any, g: Any) -> Any:
+def beside(x: Any, g: Any) -> Any:
     """Integers that a gradient's rule computes with, in the dtype of the gradient."""
     array, dtype = (t.array if isinstance(t, Tensor) else t for t in (x, g))
     dtype = dtype.dtype
@@ -84,7 +84,7 @@ def _power_exponent(g: Any, a: Any, b: Any, result: Any) -> Any:
         slope = g * result * (math.log(a) if a > 0 else math.nan if a < 0 else -math.inf)
         return slope if a != 0 else where(b >= 0, 0.0, slope)
     zero = (a == 0) & (b >= 0)
-    return where(zero, 0.0, g * result * log(where(zero, 1.0, _beside(a, g))))
+    return where(zero, 0.0, g * result * log(where(zero, 1.0, beside(a, g))))
 
 
 def _powers(name: str, arrays: list[Any]) -> list[Any]:
@@ -215,7 +215,7 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 def _square_of_length(g: Any, a: Any, b: Any) -> Any:
     """a^2 + b^2, not in small integers, whose squares would not fit."""
-    return square(_beside(a, g)) + square(_beside(b, g))
+    return square(beside(a, g)) + square(beside(b, g))
 
 
 @primitive(
@@ -229,30 +229,11 @@ def atan2(a: Any, b: Any) -> np.ndarray:
 
 
 @primitive(
-    prepare=promoted_to_float, a=lambda g, a, result: g * div(a, result), b=lambda g, b, result: g * div(b, result)
-)
-def hypot(a: Any, b: Any) -> np.ndarray:
-    """The length of (a, b), without overflow on the way."""
-    return np.hypot(a, b)
-
-
-@primitive(
     prepare=promoted_to_float, a=lambda g, a, result: g * exp(a - result), b=lambda g, b, result: g * exp(b - result)
 )
 def logaddexp(a: Any, b: Any) -> np.ndarray:
     """log(e^a + e^b) without overflow."""
     return np.logaddexp(a, b)
-
-
-@primitive(
-    prepare=promoted_to_float,
-    a=lambda g, a, b: where((a == 0) & (b <= 0), 0.0, g * log(_beside(b, g))),
-    b=lambda g, a, b: where((a == 0) & (b == 0), 0.0, div(g * a, b)),
-)
-def xlogy(a: Any, b: Any) -> np.ndarray:
-    """a log b, and 0 where a is 0."""
-    product = np.asarray(a * np.log(b))
-    return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
 
 
 def _divisible(name: str, arrays: list[Any]) -> list[Any]:
@@ -402,13 +383,22 @@ def _clamp(x: np.ndarray, *, low: float | None, high: float | None) -> np.ndarra
     return np.clip(x, low, high).astype(x.dtype, copy=False)
 
 
+def _unless_unknown(bound: Any, x: Any) -> Any:
+    """x, but NaN where it or its bound is."""
+    dtype = bound.array.dtype if isinstance(bound, Tensor) else None
+    if category(x.array.dtype) < 2 and (dtype is None or category(dtype) < 2):
+        return x
+    known = (x == x) & (bound == bound)
+    return x if known.array.all() else where(known, x, math.nan)
+
+
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     """x between low and high (numbers or tensors, either may be None)."""
     if low is None and high is None:
         raise RuntimeError("clamp: at least one of min and max must not be None")
     if isinstance(low, Tensor) or isinstance(high, Tensor):
-        x = x if low is None else where(x < low, low, x)
-        return x if high is None else where(x > high, high, x)
+        x = x if low is None else where(x < low, low, _unless_unknown(low, x))
+        return x if high is None else where(x > high, high, _unless_unknown(high, x))
     if category(x.array.dtype) < 2 and (isinstance(low, float) or isinstance(high, float)):
         x = cast(x, dtype=default_float())
     return _clamp(x, low=low, high=high)

@@ -181,6 +181,21 @@ def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> 
 # --- square matrices --------------------------------------------------------------------------------------------------
 
 
+def square_matrices(name: str, arrays: list[Any]) -> list[Any]:
+    """The arrays, the first of which holds square matrices; all are float32 or float64."""
+    a = arrays[0]
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise RuntimeError(f"{name}: needs (stacks of) square matrices, got shape {a.shape}")
+    return full_precision(name, arrays)
+
+
+def full_precision(name: str, arrays: list[Any]) -> list[Any]:
+    for a in arrays:
+        if a.dtype not in (np.float32, np.float64):
+            raise RuntimeError(f"{name}: needs float32 or float64, got {a.dtype}; use .float()")
+    return arrays
+
+
 def _solved(function: Any, *arrays: np.ndarray) -> np.ndarray:
     try:
         return function(*arrays)
@@ -189,17 +204,25 @@ def _solved(function: Any, *arrays: np.ndarray) -> np.ndarray:
         raise RuntimeError(f"linalg: {error} (shape {shapes})") from None
 
 
-@primitive(x=lambda g, result: -matmul_(_swap(result), matmul_(g, _swap(result))))
+@primitive(prepare=square_matrices, x=lambda g, result: -matmul_(_swap(result), matmul_(g, _swap(result))))
 def inv(x: np.ndarray) -> np.ndarray:
     return _solved(np.linalg.inv, x)
 
 
-@primitive(x=lambda g, x, result: _swap(inv(x)) * (g * result)[..., None, None])
+@primitive(prepare=square_matrices, x=lambda g, x, result: _swap(inv(x)) * (g * result)[..., None, None])
 def det(x: np.ndarray) -> np.ndarray:
     return np.asarray(_solved(np.linalg.det, x))
 
 
+def _solvable(name: str, arrays: list[Any]) -> list[Any]:
+    a, b = square_matrices(name, arrays)
+    if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
+        raise RuntimeError(f"{name}: matrices of shape {a.shape} and right sides of shape {b.shape} do not fit")
+    return arrays
+
+
 @primitive(
+    prepare=_solvable,
     a=lambda g, a, result: -matmul_(_solve(_swap(a), g), _swap(result)),
     b=lambda g, a: _solve(_swap(a), g),
 )

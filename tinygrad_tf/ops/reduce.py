@@ -204,12 +204,21 @@ def arg_extreme(name: str, x: Tensor, dim: int | None, keepdim: bool) -> Any:
     return make(np.asarray(find(x.array, axis=dims[0], keepdims=keepdim)))
 
 
+def _truth(name: str, x: Tensor, dim: Dim, keepdim: bool) -> Any:
+    """Whether any or all of the elements are not 0. Empty dims reduce nothing, and uint8 stays what it is."""
+    found = x.array.astype(bool)
+    if dim is None or isinstance(dim, int) or dim:
+        reduction = np.any if name == "any" else np.all
+        found = np.asarray(reduction(found, axis=axes(name, dim, x.array.ndim), keepdims=keepdim))
+    return make(found.astype(np.uint8) if x.array.dtype == np.uint8 else found)
+
+
 def any_(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
-    return make(np.asarray(x.array.astype(bool).any(axis=axes("any", dim, x.array.ndim), keepdims=keepdim)))
+    return _truth("any", x, dim, keepdim)
 
 
 def all_(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
-    return make(np.asarray(x.array.astype(bool).all(axis=axes("all", dim, x.array.ndim), keepdims=keepdim)))
+    return _truth("all", x, dim, keepdim)
 
 
 def count_nonzero(x: Tensor, dim: Dim = None) -> Any:

@@ -115,6 +115,8 @@ def logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
 
 def diff(x: Tensor, n: int, dim: int) -> Any:
     """Each entry along dim minus the one before, n times."""
+    if not x.array.ndim:
+        raise RuntimeError("diff: needs at least one dimension, got a 0-d tensor")
     for _ in range(n):
         size = max(x.array.shape[dim] - 1, 0)
         x = narrow(x, dim, min(1, x.array.shape[dim]), size) - narrow(x, dim, 0, size)

@@ -112,9 +112,8 @@ def matrix_transpose(x: Tensor) -> Any:
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Any:
     ndim = x.array.ndim
-    if not ndim:
-        return permute(x, dims=())
-    return permute(x, dims=_exchanged(ndim, axis("transpose", dim0, ndim), axis("transpose", dim1, ndim)))
+    a, b = axis("transpose", dim0, ndim), axis("transpose", dim1, ndim)
+    return permute(x, dims=_exchanged(ndim, a, b) if ndim else ())
 
 
 @functools.lru_cache(1024)
@@ -165,7 +164,7 @@ def unsqueeze(x: Tensor, dim: int) -> Any:
 def squeeze(x: Tensor, dim: int | tuple[int, ...] | list[int] | None = None) -> Any:
     """Drop axes of size 1: all, or those named."""
     shape = x.array.shape
-    dims = () if dim == () else axes("squeeze", dim, len(shape))
+    dims = () if dim == () or dim == [] else axes("squeeze", dim, len(shape))
     return reshape(x, shape=tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims))
 
 
@@ -183,6 +182,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
 def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Any:
     """Axis `dim` as several axes; one size may be -1."""
     shape, dim = x.array.shape, axis("unflatten", dim, x.array.ndim)
+    if not shape:
+        raise RuntimeError("unflatten: a 0-d tensor has no dimension to take apart")
     parts = resolve_shape("unflatten", sizes_of("unflatten", sizes), shape[dim])
     return reshape(x, shape=(*shape[:dim], *parts, *shape[dim + 1 :]))
 

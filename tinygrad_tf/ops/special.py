@@ -1,0 +1,53 @@
+"""Functions whose formula breaks down at single points, where values and derivatives are known all the same."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import primitive
+from tinygrad_tf.ops._types import float_input, promoted_to_float
+from tinygrad_tf.ops.elementwise import beside, div, log, where
+
+
+@primitive(
+    prepare=promoted_to_float, a=lambda g, a, result: g * div(a, result), b=lambda g, b, result: g * div(b, result)
+)
+def hypot(a: Any, b: Any) -> np.ndarray:
+    """The length of (a, b), without overflow on the way."""
+    return np.hypot(a, b)
+
+
+@primitive(
+    prepare=promoted_to_float,
+    a=lambda g, a, b: where((a == 0) & (b <= 0), 0.0, g * log(beside(b, g))),
+    b=lambda g, a, b: where((a == 0) & (b == 0), 0.0, div(g * a, b)),
+)
+def xlogy(a: Any, b: Any) -> np.ndarray:
+    """a log b, and 0 where a is 0."""
+    product = np.asarray(a * np.log(b))
+    return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
+
+
+@primitive(prepare=float_input, x=lambda g, x: g * _sinc_slope(x))
+def sinc(x: np.ndarray) -> np.ndarray:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    angle = np.where(x == 0, x.dtype.type(1), x * x.dtype.type(math.pi))
+    return np.where(x == 0, x.dtype.type(1), np.sin(angle) / angle)
+
+
+def _second_slope(x: Any) -> Any:
+    """-pi^2 sinc(x) - 2 sinc'(x) / x; at 0 a third of -pi^2."""
+    zero = x == 0
+    curved = sinc(x) * -(math.pi**2) - div(_sinc_slope(x) * 2.0, where(zero, 1.0, x))
+    return where(zero, -(math.pi**2) / 3.0, curved)
+
+
+@primitive(prepare=float_input, x=lambda g, x: g * _second_slope(x))
+def _sinc_slope(x: np.ndarray) -> np.ndarray:
+    """(cos(pi x) - sinc(x)) / x, and 0 at 0."""
+    zero, pi = x == 0, x.dtype.type(math.pi)
+    safe = np.where(zero, x.dtype.type(1), x)
+    return np.where(zero, x.dtype.type(0), (np.cos(pi * safe) - np.sin(pi * safe) / (pi * safe)) / safe)
