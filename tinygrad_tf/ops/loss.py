@@ -82,7 +82,7 @@ def cross_entropy(
         rows = x.movedim(1, -1).reshape(-1, shape[1])
     losses = cross_entropy_(
         rows,
-        target=reshape(target, shape=(ids.size,)),
+        target=target if ids.ndim == 1 else reshape(target, shape=(ids.size,)),
         weight=weight,
         ignore_index=ignore_index,
         label_smoothing=label_smoothing,
