@@ -228,6 +228,13 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
         ("train --bias=3", "--bias"),
         ("train none.txt", "none.txt: no such file"),
         ("train .", ".: is a directory"),
+        ("train text.txt --preset=", "--preset must be one of small, quick, baby; got ''"),
+        ("train text.txt --minutes 1e300", "--minutes must be above 0 and at most 525,600 (a year), got 1e+300"),
+        ("train text.txt --minutes 0", "--minutes must be above 0"),
+        (f"train text.txt --context 8 --out {'x' * 300}", "cannot be written: File name too long"),
+        (f"train --resume {'x' * 300}", "no such run folder"),
+        ("train --resume=", "'': no such run folder"),
+        ("version", "there is no command 'version'; there are train, sample, gradcheck, bench"),
         ("train empty.txt", "empty.txt: is empty"),
         ("train latin.txt", "latin.txt: is not UTF-8 text: byte 0xe9 at offset 3"),
         ("train text.txt --context 100", "validation split has 72 characters of 720, needs at least 101"),
@@ -397,6 +404,66 @@ def test_weights_of_another_size_are_refused(run, capsys):
 
 
 # --- the display ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "file, broken, message",
+    [
+        ("config.json", lambda saved: saved["text"].update(files="many"), "does not say which text was used"),
+        ("checkpoint.json", lambda saved: saved.update(latest=".."), "is broken, it names no latest checkpoint"),
+        ("checkpoints/step-00000004/state.json", lambda saved: saved.update(seconds=1e400), "seconds must be"),
+        ("checkpoints/step-00000004/state.json", lambda saved: saved.update(best_step=1e400), "does not fit"),
+    ],
+)
+def test_what_is_wrong_inside_a_run_folder_is_told(run, capsys, file, broken, message):
+    saved = json.loads((run / file).read_text())
+    broken(saved)
+    (run / file).write_text(json.dumps(saved))
+    assert message in refused(capsys, "train", "--resume", "run", "--steps", "8")
+
+
+@pytest.mark.parametrize("kind", ["weights", "optimizer"])
+def test_broken_arrays_of_a_checkpoint_are_told(run, capsys, kind):
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    path = run / f"checkpoints/step-00000004/{kind}.safetensors"
+    with safe_open(path, framework="numpy") as file:
+        arrays, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    broken = {
+        name: array * float("nan") if kind == "weights" else array.reshape(-1)[:1] for name, array in arrays.items()
+    }
+    save_file(broken, path, metadata)
+    words = "holds NaN or an infinity" if kind == "weights" else "must have the shape"
+    assert words in refused(capsys, "train", "--resume", "run", "--steps", "8")
+
+
+def test_lines_that_are_no_records_are_left_out_of_the_metrics(run, capsys):
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"step": null}\n')
+    assert main(["train", "--resume", "run", "--steps", "6"]) == 0
+    assert [record["step"] for record in records(run)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_that_cannot_go_on_before_its_first_step_says_so(run, capsys, monkeypatch):
+    from tinygrad_tf.cli import train as module
+    from tinygrad_tf.training.loop import TrainingError
+
+    def calibrate(trainer):
+        raise TrainingError("step 5: the loss is inf")
+
+    monkeypatch.setattr(module, "calibrate", calibrate)
+    err = refused(capsys, "train", "--resume", "run", "--steps", "8", code=1)
+    assert err == "tinygrad-tf train: step 5: the loss is inf\n"
+
+
+def test_an_error_of_the_disk_is_one_line(run, capsys, monkeypatch):
+    def full(self):
+        raise OSError(28, "No space left on device", "run/config.json")
+
+    monkeypatch.setattr("tinygrad_tf.training.checkpoint.Run.write_config", full)
+    err = refused(capsys, "train", "--resume", "run", "--steps", "8", code=1)
+    assert err == "tinygrad-tf train: run/config.json: No space left on device\n"
 
 
 def test_every_setting_is_an_option_with_help_and_default(capsys, monkeypatch):

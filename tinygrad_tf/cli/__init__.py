@@ -1,4 +1,4 @@
-"""The command line: `tinygrad-tf train`, `tinygrad-tf sample`; also `python -m tinygrad_tf`."""
+"""The command line: `tinygrad-tf train`, `sample`, `gradcheck` and `bench`; also `python -m tinygrad_tf`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Sequence
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command (by default the process's own arguments) and give its exit code.
 
-    0: done; 1: training could not go on; 2: unusable input, told in one line; 130: stopped by Ctrl-C.
+    0: done; 1: training could not go on, a gradient is wrong, a row of the benchmark failed, or the disk did;
+    2: unusable input, told in one line; 130: stopped by Ctrl-C, 143 by SIGTERM.
     """
     try:
         from tinygrad_tf.cli.app import run  # typer is imported only when a command runs

@@ -190,10 +190,12 @@ def _run(words: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail(name, "stopped", INTERRUPTED)  # training, once it has begun, ends in its own way
     except MemoryError as error:
-        return _fail(name, f"not enough memory for a model of this size ({error})", 2)
+        return _fail(name, f"not enough memory ({error}); a smaller model, batch, context or text takes less", 2)
     except BrokenPipeError:  # the reader, head for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of the disk or the terminal; what is wrong with a named file is told where it is read
+        return _fail(name, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error), 1)
     except Exception as error:
         if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
             return _fail(name, _parser_message(error, command, words), 2)
@@ -214,5 +216,5 @@ def _parser_message(error: Any, command: Any, words: list[str]) -> str:
         return f"there is no option {error.option_name}{hint}" + ("" if hint else "; --help lists them")
     if current is None and words and not words[0].startswith("-"):
         names = list(command.commands)
-        return f"there is no command {words[0]!r}{nearest(words[0], names) or '; there are ' + ' and '.join(names)}"
+        return f"there is no command {words[0]!r}{nearest(words[0], names) or '; there are ' + ', '.join(names)}"
     return str(error.format_message()).rstrip(".") + "; --help shows the options"

@@ -50,7 +50,8 @@ def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
     train, validation = split_tokens(data.tokens, config.context, config.validation_fraction)
     files = int(data.text.get("files", 1))
     source = f"{data.text.get('source')} ({files} files)" if files > 1 else str(data.text.get("source"))
-    size = f"{len(data.tokens):,} characters, {len(data.tokenizer)} different ones"
+    different = len(data.tokenizer)
+    size = f"{len(data.tokens):,} characters, {different} different one{'' if different == 1 else 's'}"
     tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")
 
 
@@ -81,7 +82,8 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
     c, left = trainer.config, trainer.config.steps - trainer.step
     tokens = left * c.tokens_per_step
     share = tokens / len(trainer.train_tokens)
-    tell(display, "training", f"{left:,} steps of {c.batch} x {c.context} characters: {share:.2g} times the text")
+    steps = f"{left:,} step{'' if left == 1 else 's'}"
+    tell(display, "training", f"{steps} of {c.batch} x {c.context} characters: {share:.2g} times the text")
     if c.micro_batch is not None and c.micro_batch < c.batch:
         tell(display, "parts", f"{-(-c.batch // c.micro_batch)} of at most {c.micro_batch} windows make up a step")
     if c.precision != "float32":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from tinygrad_tf.cli.session import go, sample_text
 from tinygrad_tf.training.calibrate import calibrate, steps_for
 from tinygrad_tf.training.checkpoint import Run, check_free, new_folder
 from tinygrad_tf.training.config import TrainConfig, flag
+from tinygrad_tf.training.loop import TrainingError
 from tinygrad_tf.training.overfit import lowest_loss, overfit_one_batch
 from tinygrad_tf.training.presets import preset
 from tinygrad_tf.training.trainer import Trainer, build_model
@@ -37,6 +39,7 @@ from tinygrad_tf.utils.data import CharTokenizer, read_texts, split_tokens, stan
 from tinygrad_tf.utils.errors import InputError
 
 OVERFIT_STEPS = 300
+MOST_MINUTES = 525_600
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,21 @@ class Request:
 
 def train(request: Request) -> int:
     """Do what is asked; gives the exit code."""
+    try:
+        return _train(request)
+    except TrainingError as error:  # before the first step, or in a try-out: there is nothing to save
+        print(f"tinygrad-tf train: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+def _train(request: Request) -> int:
     _check(request)
     display = make_display()
     if request.resume is not None:
         run = Run.open(request.resume)
         with run.lock():
             return _resume(run, request, display)
-    config = TrainConfig(**{**preset(request.preset or "small"), **request.settings})
+    config = TrainConfig(**{**preset("small" if request.preset is None else request.preset), **request.settings})
     if request.out is not None:
         check_free(Path(request.out))
     data = _read(request)
@@ -85,8 +96,8 @@ def _check(request: Request) -> None:
             raise InputError(f"{names[0]} and {names[1]} cannot be combined")
     if request.minutes is not None and "steps" in request.settings:
         raise InputError("--minutes and --steps cannot be combined: --minutes chooses the steps")
-    if request.minutes == 0:
-        raise InputError("--minutes must be above 0")
+    if request.minutes is not None and not 0.0 < request.minutes <= MOST_MINUTES:
+        raise InputError(f"--minutes must be above 0 and at most {MOST_MINUTES:,} (a year), got {request.minutes:g}")
 
 
 def _read(request: Request) -> Data:

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tinygrad_tf.training.config import TrainConfig
 from tinygrad_tf.training.files import locked, read_json, write_json
 from tinygrad_tf.training.loop import Arrays, TrainerState
@@ -66,22 +68,23 @@ class Run:
             save_tokens(run.folder / "tokens.npy", tokens, len(tokenizer))
             write_json(run.folder / "tokenizer.json", tokenizer.state())
             run.write_config()
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise InputError(f"{folder}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
         return run
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Run:
         """Open what `create` made; an InputError says what is missing, broken, or of another program or version."""
         path = Path(folder)
-        if not path.is_dir():
-            raise InputError(f"{folder}: {'is a file, not a run folder' if path.exists() else 'no such run folder'}")
+        if not os.path.isdir(folder):
+            why = "is a file, not a run folder" if os.path.exists(folder) else "no such run folder"
+            raise InputError(f"{folder or repr('')}: {why}")
         if not (path / "config.json").is_file():
             raise InputError(f"{folder}: is not a run folder of tinygrad-tf train (it has no config.json)")
         saved = read_json(path / "config.json")
         config = TrainConfig.from_dict(saved.get("config"), str(path / "config.json"))
         text = saved.get("text")
-        if not isinstance(text, dict):
+        if not isinstance(text, dict) or type(text.get("files", 1)) is not int:
             raise InputError(f"{path / 'config.json'}: is broken, it does not say which text was used")
         return cls(path, config, CharTokenizer.load(path / "tokenizer.json"), text)
 
@@ -117,7 +120,7 @@ class Run:
         state = self._read(folder)
         try:
             trainer.load_state(state)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise InputError(f"{folder}: does not fit the run's configuration: {error}") from None
         if trainer.stopping is not None and trainer.best_step:
             trainer.stopping.weights = self.weights("best")[1]
@@ -134,7 +137,7 @@ class Run:
 
     def _checkpoint(self, which: str) -> Path:
         name = self._pointer().get(which)
-        if not isinstance(name, str) or Path(name).name != name:
+        if not isinstance(name, str) or Path(name).name != name or not name.startswith("step-"):
             raise InputError(f"{self.folder / 'checkpoint.json'}: is broken, it names no {which} checkpoint")
         if not (self.folder / "checkpoints" / name).is_dir():
             raise InputError(f"{self.folder}: the checkpoint {name}, which checkpoint.json names, is missing")
@@ -164,6 +167,9 @@ class Run:
         progress = read_json(folder / "state.json")
         step = progress.get("step")
         weights = read_arrays(folder / "weights.safetensors", "weights", step)
+        for name, array in weights.items():
+            if not np.isfinite(array).all():  # `save` writes no such thing
+                raise InputError(f"{folder / 'weights.safetensors'}: is broken ({name} holds NaN or an infinity)")
         optimizer = {} if only_weights else read_arrays(folder / "optimizer.safetensors", "optimizer", step)
         return TrainerState(weights, optimizer, progress)
 
@@ -185,19 +191,22 @@ class Run:
                 yield record
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl; a line that a crash cut off ends the list."""
+        """The records of metrics.jsonl; a line that a crash cut off, or that is no record, ends the list."""
         path = self.folder / "metrics.jsonl"
         records: list[dict[str, Any]] = []
         if path.exists():
             with contextlib.suppress(ValueError, TypeError), open(path, "rb") as file:
                 for line in file:
-                    records.append({**json.loads(line)})
+                    record = {**json.loads(line)}
+                    if type(record.get("step")) is not int:
+                        break
+                    records.append(record)
         return records
 
     def _trim_metrics(self, step: int) -> None:
         """Leave out what came after the checkpoint: those steps are done again."""
         path = self.folder / "metrics.jsonl"
-        kept = [record for record in self.metrics() if record.get("step", 0) <= step]
+        kept = [record for record in self.metrics() if record["step"] <= step]
         content = "".join(json.dumps(record) + "\n" for record in kept).encode("ascii")
         if path.exists() and path.read_bytes() != content:
             write_atomically(path, content)
@@ -205,11 +214,17 @@ class Run:
 
 def check_free(folder: Path) -> None:
     """An InputError when a run cannot be made there because something is there already."""
-    if folder.is_dir() and any(folder.iterdir()):
+    if not os.path.isdir(folder):  # also where the name is too long to ask
+        if os.path.exists(folder):
+            raise InputError(f"{folder}: is a file; choose another --out")
+        return
+    try:
+        empty = not any(folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read: {error.strerror or error}; choose another --out") from None
+    if not empty:
         again = f"go on with --resume {folder}, or" if (folder / "config.json").exists() else ""
         raise InputError(f"{folder}: exists and is not empty; {again} choose another --out".replace("  ", " "))
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; choose another --out")
 
 
 def new_folder(parent: Path, name: str) -> Path:

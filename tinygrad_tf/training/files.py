@@ -42,7 +42,11 @@ def locked(path: Path, name: str) -> Iterator[None]:
     except ImportError:  # Windows: no lock
         yield
         return
-    with open(path, "ab") as file:
+    try:
+        file = open(path, "ab")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise InputError(f"{name}: cannot be written: {error.strerror}") from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -174,10 +174,12 @@ class Loop:
     def load_state(self, state: TrainerState) -> None:
         """Go on from there, bit for bit; ValueError, KeyError or RuntimeError if it belongs to another model."""
         self.model.load_state_dict({name: from_numpy(array) for name, array in state.weights.items()})
-        numbers = self._numbers()
+        numbers, shapes = self._numbers(), {name: p.shape for name, p in self.model.named_parameters()}
         moments: dict[int, dict[str, Tensor]] = {}
         for name, array in state.optimizer.items():
             parameter, _, key = name.rpartition(".")
+            if array.ndim and array.shape != shapes[parameter]:
+                raise ValueError(f"{name} must have the shape {tuple(shapes[parameter])}, got {array.shape}")
             moments.setdefault(numbers[parameter], {})[key] = from_numpy(array)
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
@@ -196,6 +198,8 @@ class Loop:
     def load_progress(self, progress: dict[str, Any]) -> None:
         random.set_rng_state(np.frombuffer(base64.b64decode(progress["random"]), np.uint8).copy())
         self.step, self.seconds = int(progress["step"]), float(progress["seconds"])
+        if not 0.0 <= self.seconds < math.inf:
+            raise ValueError(f"seconds must be at least 0 and finite, got {self.seconds}")
         if self.scaler.is_enabled() and progress.get("scaler"):  # none, if the run began in another precision
             self.scaler.load_state_dict(progress["scaler"])
 

@@ -36,6 +36,8 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     A file that is missing, a directory, empty or not in that encoding is an InputError; it gives the byte offset.
     """
     name = "standard input" if str(path) == "-" else str(path)
+    if not name:
+        raise InputError("'': no such file")
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except FileNotFoundError:
