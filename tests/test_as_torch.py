@@ -109,6 +109,29 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
     with tg.profiler.record_function("part"):
         assert tg.autograd.profiler.record_function("f")(len)([1]) == 1
     assert tg.sin_(tg.zeros(1)).tolist() == [0.0]
+    with tg.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert not tg.backends.cudnn.is_available()
+
+
+def test_data_parallel_without_a_gpu_is_the_module() -> None:
+    inner = tg.nn.Linear(2, 1)
+    model = tg.nn.DataParallel(inner)
+    x = tg.ones(3, 2)
+    assert model.module is inner and isinstance(model, tg.nn.parallel.DataParallel)
+    assert (model(x) == inner(x)).all() and list(model.state_dict()) == ["module.weight", "module.bias"]
+    with pytest.raises(RuntimeError, match=r"CPU alone: DataParallel has no use for device_ids=\[0, 1\]"):
+        tg.nn.DataParallel(inner, device_ids=[0, 1])
+
+
+def test_trees_of_tensors_are_taken_apart_and_put_together() -> None:
+    trees = tg.utils._pytree
+    tree = {"a": [1, (2, 3)], "b": 4}
+    leaves, form = trees.tree_flatten(tree)
+    assert leaves == trees.tree_leaves(tree) == [1, 2, 3, 4]
+    assert trees.tree_unflatten([leaf * 2 for leaf in leaves], form) == {"a": [2, (4, 6)], "b": 8}
+    assert trees.tree_map(lambda one, two: one + two, tree, tree) == {"a": [2, (4, 6)], "b": 8}
+    with pytest.raises(ValueError, match="the tree holds 4 leaves, got 1"):
+        trees.tree_unflatten([1], form)
 
 
 def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
@@ -117,6 +140,7 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
         lambda: tg.distributed.init_process_group(backend="nccl"),
         lambda: tg.nn.parallel.DistributedDataParallel(tg.nn.Linear(1, 1)),
         lambda: tg.multiprocessing.spawn(print),
+        lambda: tg.distributed.nn.all_reduce(tg.zeros(1)),
     ):
         with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
             call()

@@ -113,6 +113,12 @@ def sdpa_kernel(backends: Any = None, *args: Any, **kwargs: Any) -> Iterator[Non
     yield
 
 
+@contextlib.contextmanager
+def cudnn_flags(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """Settings of a GPU's library, for a while: changes nothing."""
+    yield
+
+
 class memory_format(enum.Enum):
     """How PyTorch lays images out in memory. Here every tensor is laid out in the order of its axes."""
 
@@ -169,6 +175,24 @@ class SummaryWriter:
         self.close()
 
 
+def _data_parallel() -> type:
+    from tinygrad_tf import nn
+
+    class DataParallel(nn.Module):
+        """A module that is copied to all GPUs. Without one, as in PyTorch: `module` itself, under that name."""
+
+        def __init__(self, module: nn.Module, device_ids: Any = None, output_device: Any = None, dim: int = 0):
+            super().__init__()
+            if device_ids:
+                raise RuntimeError(f"{ROOT} runs on the CPU alone: DataParallel has no use for device_ids={device_ids}")
+            self.module = module
+
+        def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+            return self.module(*inputs, **kwargs)
+
+    return DataParallel
+
+
 def _set_num_threads(count: int) -> None:
     """How many threads the kernels use; results are the same bits for any number."""
     _pool().set_num_threads(count)
@@ -187,7 +211,9 @@ def _pool() -> Any:
 def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
     from tinygrad_tf import amp, func, nn
+    from tinygrad_tf.func import _trees
 
+    data_parallel = {"DataParallel": _data_parallel()}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
     cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
     processes: tuple[str, ...] = (
@@ -211,6 +237,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "vmap": func.vmap,
             "_foreach_copy_": _foreach_copy_,
             "newaxis": None,
+            "matrix_exp": tinygrad_tf.linalg.matrix_exp,
             "set_default_device": _set_default_device,
             "get_default_device": lambda: tinygrad_tf.device("cpu"),
             "set_default_tensor_type": _set_default_tensor_type,
@@ -254,23 +281,40 @@ def _modules() -> dict[str, dict[str, Any]]:
         "backends.mps": {"is_available": _no, "is_built": _no},
         "backends.cuda": {"is_built": _no, "sdp_kernel": sdpa_kernel},
         "backends.cuda.matmul": {"allow_tf32": False},
-        "backends.cudnn": {"allow_tf32": False, "benchmark": False, "deterministic": True, "is_available": _no},
+        "backends.cudnn": {
+            "allow_tf32": False,
+            "benchmark": False,
+            "deterministic": True,
+            "is_available": _no,
+            "flags": cudnn_flags,
+        },
         "distributed": {
             "is_available": _no,
             "is_initialized": _no,
             "ReduceOp": ReduceOp,
             **{name: _refused(f"distributed.{name}") for name in processes},
         },
+        "distributed.nn": {name: _refused(f"distributed.nn.{name}") for name in ("all_gather", "all_reduce")},
         "distributed.optim": {"ZeroRedundancyOptimizer": _refused_class("distributed.optim.ZeroRedundancyOptimizer")},
         "multiprocessing": {
             "spawn": _refused("multiprocessing.spawn"),
             **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
-        "nn.parallel": {n: _refused_class(f"nn.parallel.{n}") for n in ("DistributedDataParallel", "DataParallel")},
+        "nn": data_parallel,
+        "nn.parallel": {
+            **data_parallel,
+            "DistributedDataParallel": _refused_class("nn.parallel.DistributedDataParallel"),
+        },
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
         "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
         "utils.data.distributed": {"DistributedSampler": _refused_class("utils.data.distributed.DistributedSampler")},
+        "utils._pytree": {
+            "tree_flatten": _trees.flattened,
+            "tree_unflatten": _trees.unflattened,
+            "tree_leaves": _trees.leaves_of,
+            "tree_map": _trees.tree_map,
+        },
         "utils.tensorboard": {"SummaryWriter": SummaryWriter},
         "jit": dict.fromkeys(("script", "ignore", "export", "unused"), _itself),
         "compiler": {"disable": _itself, "is_compiling": _no},
@@ -416,8 +460,8 @@ def install() -> None:
 NAMESPACES = (
     "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "distributions", "amp", "nn", "nn.functional",
     "nn.init",
-    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.checkpoint",
-    "utils.data",
+    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.benchmark",
+    "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
