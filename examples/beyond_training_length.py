@@ -88,8 +88,8 @@ def draw(curves: dict[str, np.ndarray], ends: dict[str, tuple[float, float]]) ->
         right.barh(np.arange(len(ends)) + shift, [pair[i] for pair in ends.values()], 0.4, label=label)
     right.set_yticks(range(len(ends)), list(ends))
     right.invert_yaxis()
-    right.set(title="loss on the same letters, given", xlabel="nats a letter", xlim=(2, None))
-    right.legend()
+    right.set(title="loss on the same letters, given", xlabel="nats a letter", xlim=(0, None))
+    right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     figure.savefig("beyond_training_length.png", dpi=110)
 
 

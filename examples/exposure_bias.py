@@ -122,7 +122,7 @@ def draw(shares: dict[str, dict[str, np.ndarray]]) -> None:
     )
     left.plot(stops, (1 - SLIP) ** stops, "--", color="gray", label="(1 - 1/10)^t")
     left.set(title="share of right stops, one slip in ten", xlabel="stop", ylim=(-0.05, 1.05))
-    right.set(title="one planted mistake", xlabel="stop")
+    right.set(title="share of right stops, one planted mistake", xlabel="stop")
     left.legend(fontsize=8)
     right.legend(fontsize=8, loc="center right")
     figure.savefig("exposure_bias.png", dpi=110)

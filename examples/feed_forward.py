@@ -100,11 +100,15 @@ def draw(by_width: dict[int, float], by_stack: dict[str, float]) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
     left.plot(range(len(by_width)), list(by_width.values()), "o-")
     left.set_xticks(range(len(by_width)), [str(width) for width in by_width])
-    left.set(title="one block: loss by the network's inner width", xlabel="inner width")
+    left.set(title="one block: loss by the network's inner width", xlabel="inner width", ylabel="nats a symbol")
     bars = right.barh(list(by_stack), list(by_stack.values()))
-    right.bar_label(bars, fmt="%.2f")
+    right.bar_label(bars, fmt="%.2f", padding=3)
     right.invert_yaxis()
-    right.set(title="one wide network, several narrow ones, none", xlim=(0, 1.1 * math.log(SYMBOLS)))
+    right.set(
+        title="loss: one wide network, several narrow ones, none",
+        xlabel="nats a symbol",
+        xlim=(0, 1.1 * math.log(SYMBOLS)),
+    )
     left.axhline(best_sum(), linestyle="--", color="gray", label="the best sum")
     left.axhline(math.log(SYMBOLS), linestyle=":", color="gray", label="without looking")
     left.legend()

@@ -86,7 +86,7 @@ def main() -> None:
 
     figure, ax = plt.subplots(figsize=(9, 4), layout="constrained")
     bars = ax.barh(list(shares), [100 * share for share in shares.values()], color=["gray"] + ["tab:blue"] * len(WAYS))
-    ax.bar_label(bars, fmt="%.0f %%")
+    ax.bar_label(bars, fmt="%.0f %%", padding=3)
     ax.invert_yaxis()
     ax.set(title="how much of a text was in it before", xlim=(0, 110), xlabel="percent")
     figure.savefig("greedy_repeats.png", dpi=110)

@@ -93,9 +93,9 @@ def draw(table: np.ndarray, looks: dict[str, np.ndarray], bars: dict[str, float]
     gap = np.full((LENGTH, 1), np.nan)
     axes[1].imshow(np.hstack([part for piece in pieces for part in (piece, gap)]), cmap="Blues", vmin=0, vmax=1)
     axes[1].set(title="where heads look: " + ", then ".join(looks), xticks=[], ylabel="position that asks")
-    axes[2].bar_label(axes[2].barh(list(bars), [100 * share for share in bars.values()]), fmt="%.0f %%")
+    axes[2].bar_label(axes[2].barh(list(bars), [100 * share for share in bars.values()]), fmt="%.0f %%", padding=2)
     axes[2].invert_yaxis()
-    axes[2].set(title="four questions, right answers", xlim=(0, 125))
+    axes[2].set(title="four questions, right answers, percent", xlim=(0, 125))
     figure.savefig("one_head_or_several.png", dpi=110)
 
 

@@ -89,10 +89,10 @@ def draw(looks: dict[str, np.ndarray], shares: dict[tuple[str, int], list[float]
     for shift, count in zip((-0.2, 0.2), heads, strict=False):
         means = [100 * np.mean(shares[kind, count]) for kind in KINDS]
         bars = axes[3].barh(np.arange(len(KINDS)) + shift, means, 0.4, label=f"{count} head{'s' * (count > 1)}")
-        axes[3].bar_label(bars, fmt="%.0f %%")
+        axes[3].bar_label(bars, fmt="%.0f %%", padding=2)
     axes[3].set_yticks(range(len(KINDS)), list(KINDS))
     axes[3].invert_yaxis()
-    axes[3].set(title="right answers", xlim=(0, 130))
+    axes[3].set(title="right answers, percent", xlim=(0, 130))
     axes[3].legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
     figure.savefig("one_projection_or_three.png", dpi=110)
 

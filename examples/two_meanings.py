@@ -109,13 +109,16 @@ def draw(model: NextWord) -> None:
     centre = everything.mean(0)
     plane = np.linalg.svd(everything - centre)[2][:2].T
     colours = {"fruit": "tab:green", "company": "tab:blue"}
-    for (kind, noun), cloud in clouds.items():
+    for number, ((kind, noun), cloud) in enumerate(clouds.items()):
         x, y = ((cloud - centre) @ plane).T
         style = {"marker": "*", "s": 140, "edgecolor": "k"} if noun == "apple" else {"marker": "o", "s": 25}
         left.scatter(x, y, color=colours[kind], label=f"{noun} ({kind})" if noun == "apple" else None, **style)
-        left.annotate(noun, (x.mean(), y.mean()), fontsize=11, ha="center")
-    left.set(title="the noun's vectors after the block")
-    left.legend()
+        edge, shift, side = (x.max(), 9, "left") if number % 2 else (x.min(), -9, "right")  # neighbours keep apart
+        place = {"textcoords": "offset points", "ha": side, "va": "center"}
+        left.annotate(noun, (edge, y.mean()), (shift, 0), fontsize=11, **place)
+    left.set(title="the noun's vectors after the block", xlabel="first direction", ylabel="second direction")
+    left.margins(x=0.2)
+    left.legend(loc="center")
     texts = [text.split() for text in ("at lunch the apple tastes sweet", "in court the apple sells phones")]
     rows = model.weights(np.array([[WORDS.index(word) for word in text] for text in texts]))[:, NOUN, : NOUN + 1]
     for shift, text, row, colour in zip((-0.2, 0.2), texts, rows, colours.values(), strict=True):
@@ -123,7 +126,7 @@ def draw(model: NextWord) -> None:
     right.set_xticks(
         range(NOUN + 1), [one if one == two else f"{one} / {two}" for one, two in zip(*texts, strict=True)][: NOUN + 1]
     )
-    right.set(title='where "apple" looks')
+    right.set(title='where "apple" looks', ylabel="weight of attention")
     right.legend()
     figure.savefig("two_meanings.png", dpi=100)
 

@@ -522,6 +522,15 @@ def test_words():
     assert Clock(0, 10).left(10) == 0
 
 
+def test_train_does_not_report_success_to_a_closed_pipe(text):
+    words = [sys.executable, "-m", "tinygrad_tf", "train", text, *SIZE, "--steps", "4", "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+        process.stdout.close()
+        err = process.stderr.read().decode()
+    assert process.returncode == 1 and err.count("\n") == 1 and "standard output was closed" in err
+
+
 def test_as_a_process(tmp_path):
     """`python -m tinygrad_tf`, and a reader that has seen enough."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}

@@ -74,6 +74,8 @@ def test_jobs_of_a_file(layers: str) -> None:
     ("target", "words"),
     [
         ("nowhere.py", "no such file"),
+        ("", "no such file: ''"),
+        (".", "is a directory; name a file in it"),
         ("{}::nothing", "has no 'nothing'; it has: check_cube, half, layer, product"),
         ("{}::layer", "needs inputs for x, w: add layer_inputs"),
         ("{}::half_inputs", "is a ndarray"),
@@ -90,6 +92,9 @@ def test_a_file_that_does_not_load(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text("1 / 0")
     with pytest.raises(TargetError, match=r"cannot be imported: ZeroDivisionError"):
+        find(str(path))
+    path.write_text("import sys; sys.exit(3)")
+    with pytest.raises(TargetError, match=r"cannot be imported: SystemExit: 3"):
         find(str(path))
     path.write_text("x = 3")
     with pytest.raises(TargetError, match=r"nothing to check"):

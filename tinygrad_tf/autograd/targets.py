@@ -2,11 +2,9 @@
 
 In the file, for a function `layer`:
   - `layer_backward(grad_output, *inputs)` (or with a cache) makes it a hand-written NumPy pair; without it, it is a
-  function
-    of Tensors;
+    function of Tensors;
   - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from
-  outside,
-    and random numbers of these shapes are taken;
+    outside, and random numbers of these shapes are taken;
   - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
   - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
 """
@@ -15,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -66,8 +65,10 @@ def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
 def load(path: str) -> Any:
     """The file as a module; its folder is importable while it loads."""
     file = Path(path)
-    if not file.is_file():
-        raise TargetError(f"no such file: {path}")
+    if not os.path.isfile(path):
+        if os.path.isdir(path):
+            raise TargetError(f"{path} is a directory; name a file in it")
+        raise TargetError(f"no such file: {path or repr('')}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
         raise TargetError(f"not a Python file: {path}")
@@ -75,7 +76,7 @@ def load(path: str) -> Any:
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may call sys.exit
         raise TargetError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     finally:
         sys.path.pop(0)

@@ -41,7 +41,7 @@ def _train(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="FILE",
             help="UTF-8 texts, joined; - is standard input. Without any: the source of Python's standard library.",
             show_default=False,
         ),
@@ -142,7 +142,7 @@ def _gradcheck(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE.py[::NAME]]...",
+            metavar="FILE.py[::NAME]",
             help="Functions, NumPy pairs or modules to check. Without any: everything in this package.",
             show_default=False,
         ),

@@ -39,7 +39,7 @@ def command(
     sections: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SECTION]...", help=f"Any of {', '.join(SECTIONS)}. Without any: all four.", show_default=False
+            metavar="SECTION", help=f"Any of {', '.join(SECTIONS)}. Without any: all four.", show_default=False
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Also the baby configuration: seconds a step.")] = False,
@@ -106,6 +106,8 @@ def _checked(request: Request) -> tuple[list[str], Path | None]:
     if request.full and request.quick:
         raise InputError("--full and --quick cannot be combined: one measures more, the other almost nothing")
     target = None if request.json_file is None else Path(request.json_file)
+    if request.json_file == "":
+        raise InputError("--json must name a file, got ''")
     if target is not None:
         folder = target.absolute().parent
         if target.is_dir():

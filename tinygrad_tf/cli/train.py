@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
+import os
 import sys
 import tempfile
 import time
@@ -62,8 +63,12 @@ def train(request: Request) -> int:
     try:
         return _train(request)
     except TrainingError as error:  # before the first step, or in a try-out: there is nothing to save
-        print(f"tinygrad-tf train: {error}", file=sys.stderr, flush=True)
-        return 1
+        why = str(error)
+    except BrokenPipeError:  # `train | head`: success is not what to report
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        why = "standard output was closed, and nobody would see how it goes"
+    print(f"tinygrad-tf train: {why}", file=sys.stderr, flush=True)
+    return 1
 
 
 def _train(request: Request) -> int:
