@@ -20,7 +20,7 @@ FLOORS = [
     ["graph", "operation", "regions", "hooks", "engine"],
     ["ops"],
     ["printing", "methods", "tensor", "creation", "functions", "compositions", "complex_numbers", "linalg"],
-    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions"],
+    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing"],
     ["generation"],
     ["models"],
     ["checks"],

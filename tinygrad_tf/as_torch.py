@@ -316,7 +316,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "tree_map": _trees.tree_map,
         },
         "utils.tensorboard": {"SummaryWriter": SummaryWriter},
-        "jit": dict.fromkeys(("script", "ignore", "export", "unused"), _itself),
+        "jit": dict.fromkeys(("script", "trace", "ignore", "export", "unused"), _itself),
         "compiler": {"disable": _itself, "is_compiling": _no},
         "_dynamo": {"disable": _itself, "reset": _nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
@@ -459,9 +459,8 @@ def install() -> None:
 
 NAMESPACES = (
     "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "distributions", "amp", "nn", "nn.functional",
-    "nn.init",
-    "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "utils.benchmark",
-    "utils.checkpoint", "utils.data",
+    "nn.init", "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "testing",
+    "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
