@@ -385,6 +385,41 @@ def test_retain_grad() -> None:
     assert y.grad.tolist() == [12.0] and x.grad.tolist() == [36.0]
 
 
+def test_a_retained_gradient_is_that_of_the_value_after_a_change_in_place() -> None:
+    x = leaf(2.0)
+    y = x * 3
+    y.retain_grad()
+    y.neg_()
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [-12.0] and x.grad.tolist() == [36.0]
+
+
+def test_gradients_for_what_requires_none_are_refused() -> None:
+    x = leaf(2.0)
+    for inputs in ([], [tg.ones(1)], [x, tg.ones(1)]):
+        with pytest.raises(RuntimeError, match="backward: inputs must be tensors that require gradients"):
+            (x * x).sum().backward(inputs=inputs)
+    with pytest.raises(RuntimeError, match="input 1 of backward does not require a gradient"):
+        tg.autograd.backward((x * x).sum(), inputs=[x, tg.ones(1)])
+
+
+def test_a_leaf_that_is_switched_off_gathers_nothing_of_what_was_computed_before() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    product = x * y
+    x.requires_grad_(False)
+    product.sum().backward()
+    assert x.grad is None and y.grad.tolist() == [2.0]
+
+
+def test_a_view_older_than_the_shape_of_its_base_is_not_written_to() -> None:
+    """The way from the base to the view would lead to other elements in the new shape."""
+    y = leaf(1.0, 2.0, 3.0, 4.0).reshape(2, 2) * 1.0
+    row = y[0]
+    y.t_()
+    with pytest.raises(RuntimeError, match="taken before its base changed its shape"):
+        row.mul_(2.0)
+
+
 def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:
     x, seen = leaf(1.0), []
     y = x * 2

@@ -283,7 +283,8 @@ class Tensor(
                 raise RuntimeError("requires_grad can only be switched off on leaves; use .detach()")
         elif requires_grad and self.node is None:
             engine.leaf(self)
-        elif not requires_grad:
+        elif not requires_grad and self.node is not None:
+            self.node.owner = None  # what was computed of it until now sends it nothing, either
             self.node = None
         return self
 
@@ -296,6 +297,8 @@ class Tensor(
     ) -> None:
         """Add d self / d leaf to `.grad` of every leaf (or of `inputs`); several elements need a `gradient`."""
         chosen = [inputs] if isinstance(inputs, Tensor) else inputs
+        if chosen is not None and not (chosen and all(t.requires_grad for t in chosen)):
+            raise RuntimeError("backward: inputs must be tensors that require gradients, and at least one")
         engine.backward([self], [gradient], retain_graph, create_graph, chosen)
 
     def detach(self) -> Tensor:

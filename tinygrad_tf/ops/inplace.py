@@ -50,6 +50,8 @@ def check_writable(name: str, target: Tensor, recording: bool) -> None:
     if not recording:
         return
     root = target if target.view_of is None else target.view_of[0]
+    if root.view_of is not None:
+        raise RuntimeError(f"{name}: this view was taken before its base changed its shape in place; take it again")
     if root.node is not None and root.node.operation is None:
         what = "a leaf that requires a gradient" if root is target else "a view of a leaf that requires a gradient"
         raise RuntimeError(f"{name}: {what} cannot be changed in place; use no_grad(), or the out-of-place {name[:-1]}")
@@ -93,12 +95,20 @@ def adopt(target: Tensor, result: Tensor | None) -> None:
     if result is None:
         return
     if target.view_of is None:
+        _hand_over(target, result)
         target.node = result.node
         return
     base, path = target.view_of
     order = tuple(int(i) for i in np.argsort([-abs(s) for s in base.array.strides], kind="stable"))
     before = make(base.array, base.node, base.storage)
     base.node = _put_view(before, result, path=path, order=order).node
+
+
+def _hand_over(target: Tensor, result: Tensor) -> None:
+    """A tensor that asked to retain its gradient means that of the value which it has now."""
+    before, after = target.node, result.node
+    if before is not None and after is not None and before.operation is not None and after is not before:
+        after.owner, before.owner = before.owner, None
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
