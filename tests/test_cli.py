@@ -522,6 +522,15 @@ def test_words():
     assert Clock(0, 10).left(10) == 0
 
 
+def test_a_bad_variable_of_the_environment_is_one_line(run, capsys, monkeypatch):
+    def calibrate(trainer):  # the kernels read it once, at their import
+        raise ValueError("TINYGRAD_TF_NUM_THREADS must be an integer from 1 to 1024, got 0")
+
+    monkeypatch.setattr("tinygrad_tf.cli.train.calibrate", calibrate)
+    err = refused(capsys, "train", "--resume", "run", "--steps", "8")
+    assert err == "tinygrad-tf train: TINYGRAD_TF_NUM_THREADS must be an integer from 1 to 1024, got 0\n"
+
+
 def test_train_does_not_report_success_to_a_closed_pipe(text):
     words = [sys.executable, "-m", "tinygrad_tf", "train", text, *SIZE, "--steps", "4", "--out", "run"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -197,6 +197,8 @@ def _run(words: list[str]) -> int:
     except OSError as error:  # of the disk or the terminal; what is wrong with a named file is told where it is read
         return _fail(name, f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error), 1)
     except Exception as error:
+        if str(error).startswith("TINYGRAD_TF_"):  # a variable of the environment, which the kernels refuse
+            return _fail(name, str(error), 2)
         if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
             return _fail(name, _parser_message(error, command, words), 2)
         raise

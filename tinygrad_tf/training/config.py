@@ -64,7 +64,7 @@ class TrainConfig:
     warmup_steps: int | None = _option(
         None, "steps in which the rate rises [default: 100, at most a tenth of --steps]", least=0
     )
-    decay_steps: int | None = _option(None, "step at which cosine or line end [default: --steps]", least=1)
+    decay_steps: int | None = _option(None, "step at which the cosine or the line ends [default: --steps]", least=1)
     weight_decay: float = _option(0.1, "AdamW's decay of matrices; vectors do not decay", least=0.0)
     decay_of: str | None = _option(
         None, "another decay for parts by name, as token_embedding=0,attention=0.2 [default: none]"
@@ -120,7 +120,7 @@ class TrainConfig:
 
     @property
     def decay(self) -> int:
-        """The step at which the cosine ends."""
+        """The step at which the schedule (cosine or linear) reaches its floor."""
         return self.steps if self.decay_steps is None else self.decay_steps
 
     @property
