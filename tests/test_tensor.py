@@ -348,7 +348,7 @@ def test_parts_are_counted_in_whole_numbers_of_any_kind() -> None:
 
 def test_places_counted_from_the_end_where_pytorch_counts_so() -> None:
     x = tg.arange(6).reshape(2, 3)
-    assert x.take(tg.tensor([-1, 0])).tolist() == [5, 0]
+    assert x.take(tg.tensor([-1, 0])).tolist() == [5, 0] and tg.tensor(7).take(tg.tensor([-1, 0])).tolist() == [7, 7]
     assert x.take_along_dim(tg.tensor([[-1, 0]]), 1).tolist() == [[2, 0], [5, 3]]
     assert x.index_fill(1, tg.tensor([-1]), 9).tolist() == [[0, 1, 9], [3, 4, 9]]
 
@@ -522,6 +522,11 @@ def test_quantiles_beside_what_is_no_number() -> None:
     assert tg.tensor(3).quantile(0.5, 0, keepdim=True).tolist() == 3.0  # of integers, a float
     with pytest.raises(RuntimeError, match="quantile: there is none of no elements"):
         tg.zeros(2, 0).quantile(0.5, 1)
+
+
+def test_squares_of_truths_are_numbers() -> None:
+    square = tg.tensor([True, False]).square()
+    assert square.dtype is tg.int64 and square.tolist() == [1, 0]
 
 
 def test_truth_of_empty_dims_and_of_bytes() -> None:

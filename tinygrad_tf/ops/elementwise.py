@@ -189,6 +189,9 @@ atanh = _smooth(np.arctanh, lambda g, x: g / (1.0 - x * x))
 
 
 def square(x: Any) -> Any:
+    """x times itself; truths count as 0 and 1."""
+    if isinstance(x, Tensor) and x.array.dtype == np.bool_:
+        x = cast(x, dtype=np.dtype(np.int64))
     return x * x
 
 

@@ -74,6 +74,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
 def take(x: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor; -1 is the last one."""
     places_ = check_range("take", index.array, x.array.size, 0, negative=True)
+    x = x if x.array.ndim else expand(x, shape=(1,))
     return getitem(x, index=np.unravel_index(places_, x.array.shape))
 
 
