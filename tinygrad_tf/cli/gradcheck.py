@@ -61,7 +61,7 @@ def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
     from rich.table import Table
 
     console = Console()
-    table = Table(title=f"gradcheck: {len(jobs)} checks")
+    table = Table(title=f"gradcheck: {len(jobs)} check{'' if len(jobs) == 1 else 's'}")
     for column in ("check", "verdict", "worst error", "evaluations", "seconds"):
         table.add_column(column, justify="left" if column in ("check", "verdict") else "right")
     reports: list[Report] = []

@@ -10,11 +10,11 @@ SCHEDULES = ("cosine", "noam", "linear", "constant")
 
 
 def rate_at(kind: str, step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
-    """The learning rate of step 0, 1, 2, ...: `peak` is reached after `warmup` steps.
+    """The learning rate of step 0, 1, 2, ...: `peak` is reached after `warmup` steps ('noam': in the last of them).
 
     'cosine': half a cosine down to `floor` at step `total`. 'linear': a straight line to there. 'constant': stays.
-    'noam': peak * sqrt(warmup / step), the inverse square root of the Transformer's paper (Vaswani et al., 2017,
-    equation 3), never below `floor`; its factor is written as the peak that it comes to.
+    'noam': peak * sqrt(warmup / (step + 1)), the inverse square root of the Transformer's paper (Vaswani et al., 2017,
+    equation 3, which counts steps from 1), never below `floor`; its factor is written as the peak that it comes to.
 
     >>> for kind in SCHEDULES:
     ...     print(kind, [round(rate_at(kind, s, peak=1.0, floor=0.1, warmup=2, total=8), 2) for s in (0, 1, 2, 5, 8)])
