@@ -603,3 +603,13 @@ def test_rms_norm_takes_the_eps_of_the_dtype_that_it_sums_in(dtype: Any) -> None
     for found in (F.rms_norm(x, (8,)), nn.RMSNorm(8, dtype=dtype)(x), F.rms_norm(x.view(2, 2, 4), (2, 4))):
         assert found.dtype == dtype
         np.testing.assert_allclose(found.double().detach().numpy(), wanted, rtol=tg.finfo(dtype).eps)
+
+
+def test_a_list_of_modules_keeps_the_places_without_one() -> None:
+    layers = nn.ModuleList([None, nn.Linear(1, 1)])
+    layers.append(None).insert(0, nn.ReLU())
+    assert [type(layer).__name__ for layer in layers] == ["ReLU", "NoneType", "Linear", "NoneType"]
+    assert layers[1] is None and layers[-1] is None and list(layers.state_dict()) == ["2.weight", "2.bias"]
+    assert [name for name, _ in layers.named_children()] == ["0", "2"] and "(1): None" in repr(layers)
+    del layers[1]
+    assert len(layers) == 3 and layers[2] is None

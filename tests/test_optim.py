@@ -337,3 +337,28 @@ def test_ways_to_compute_a_step_that_are_not_there_are_refused(name: str) -> Non
 def test_schedules_tell_misuse(make: Callable[[Any], Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         make(two_groups(tg))
+
+
+def test_optimisers_and_schedules_written_for_older_versions() -> None:
+    from tinygrad_tf.optim.lr_scheduler import _LRScheduler
+    from tinygrad_tf.optim.optimizer import required
+
+    class Plain(optim.Optimizer):
+        def __init__(self, params: Any, lr: Any = required):
+            super().__init__(params, {"lr": lr})
+
+    class Halving(_LRScheduler):
+        def get_lr(self) -> list[float]:
+            return [base * 0.5**self.last_epoch for base in self.base_lrs]
+
+    p = nn.Parameter(tg.ones(1))
+    with pytest.raises(ValueError, match="Plain: parameter group 0 must give 'lr'"):
+        Plain([p])
+    optimizer = Plain([{"params": [p], "lr": 0.8}])
+    schedule = Halving(optimizer)
+    assert (
+        isinstance(optim.lr_scheduler.StepLR(optimizer, 1), _LRScheduler) and repr(required) == "<required parameter>"
+    )
+    optimizer.step = lambda: None  # type: ignore[method-assign,assignment]
+    schedule.step()
+    assert optimizer.param_groups[0]["lr"] == 0.4

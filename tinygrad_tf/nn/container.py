@@ -113,10 +113,13 @@ class Sequential(_Indexed):
 
 
 class ModuleList(_Indexed):
-    """A list of modules whose parameters are found."""
+    """A list of modules whose parameters are found. None may stand in a place that has no module."""
 
-    def __init__(self, modules: Iterable[Module] | None = None):
+    def __init__(self, modules: Iterable[Module | None] | None = None):
         super().__init__(modules)
+
+    def _entries(self) -> dict[str, Any]:
+        return {name: entry for name, entry in self.__dict__.items() if name.isdigit()}
 
     def _child_lines(self) -> list[str]:
         """Equal neighbours are printed once: (0-3): 4 x Linear(...)."""

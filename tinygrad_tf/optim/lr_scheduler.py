@@ -82,6 +82,9 @@ def _functions(name: str, optimizer: Optimizer, functions: Any) -> list[Callable
     return found
 
 
+_LRScheduler = LRScheduler  # the name by which PyTorch 1 had it, and schedules written for that derive from it
+
+
 class LambdaLR(LRScheduler):
     """base rate * function(step), one function for all groups or one each.
 

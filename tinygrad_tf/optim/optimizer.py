@@ -12,6 +12,16 @@ from tinygrad_tf.engine import make, recording
 from tinygrad_tf.tensor import Tensor
 
 
+class _Required:
+    """The default of a setting that every parameter group has to give."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 class Optimizer:
     """Base class. `params` are tensors, (name, tensor) pairs, or dictionaries with "params" and own settings each.
 
@@ -49,6 +59,8 @@ class Optimizer:
             known.add(id(p))
         group["params"] = params
         for name, value in self.defaults.items():
+            if value is required and name not in group:
+                raise ValueError(f"{type(self).__name__}: parameter group {len(self.param_groups)} must give {name!r}")
             group.setdefault(name, value)
         self.param_groups.append(group)
 
