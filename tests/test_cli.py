@@ -522,6 +522,14 @@ def test_words():
     assert Clock(0, 10).left(10) == 0
 
 
+def test_a_run_folder_that_may_not_be_entered_is_told(run, capsys, monkeypatch):
+    def refuse(self):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("tinygrad_tf.training.checkpoint.Path.is_file", refuse)
+    assert refused(capsys, "sample", "run") == "tinygrad-tf sample: run: cannot be read: Permission denied\n"
+
+
 def test_a_bad_variable_of_the_environment_is_one_line(run, capsys, monkeypatch):
     def calibrate(trainer):  # the kernels read it once, at their import
         raise ValueError("TINYGRAD_TF_NUM_THREADS must be an integer from 1 to 1024, got 0")

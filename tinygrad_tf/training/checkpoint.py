@@ -79,7 +79,11 @@ class Run:
         if not os.path.isdir(folder):
             why = "is a file, not a run folder" if os.path.exists(folder) else "no such run folder"
             raise InputError(f"{folder or repr('')}: {why}")
-        if not (path / "config.json").is_file():
+        try:
+            has_config = (path / "config.json").is_file()
+        except OSError as error:  # a folder that may not be entered
+            raise InputError(f"{folder}: cannot be read: {error.strerror}") from None
+        if not has_config:
             raise InputError(f"{folder}: is not a run folder of tinygrad-tf train (it has no config.json)")
         saved = read_json(path / "config.json")
         config = TrainConfig.from_dict(saved.get("config"), str(path / "config.json"))
