@@ -755,3 +755,13 @@ def test_random_indices_agree_with_pytorch() -> None:
             for ours, theirs in zip(results[1], results[0], strict=True):
                 np.testing.assert_allclose(ours, theirs, err_msg=str(key))
     assert compared > 150
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "subtract", "mul", "multiply", "div", "true_divide", "floor_divide"])
+def test_a_number_may_come_first(name: str) -> None:
+    found = getattr(tg, name)(7.0, tg.tensor([2, 4]))
+    assert found.dtype == tg.float32 and (found == getattr(tg, name)(tg.tensor(7.0), tg.tensor([2, 4]))).all()
+    with pytest.raises(TypeError, match="input must be a tensor, got str"):
+        getattr(tg, name)("7", tg.ones(1))
+    with pytest.raises(TypeError, match="input must be a tensor, got float"):
+        getattr(tg, name)(7.0, 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -16,6 +17,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+NUMBER_FIRST: dict[str, Any] = {  # functions whose first argument may be a number, the second then being a tensor
+    "add": operator.add,
+    **dict.fromkeys(("sub", "subtract"), operator.sub),
+    **dict.fromkeys(("mul", "multiply"), operator.mul),
+    **dict.fromkeys(("div", "divide", "true_divide"), operator.truediv),
+    "floor_divide": operator.floordiv,
+}
+
+
 def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Tensor, P], R]:
     """The method as a function of `input`, which has to be a tensor."""
     name = method.__name__
@@ -23,6 +33,9 @@ def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatena
 
     def function(input: Tensor, *args: P.args, **options: P.kwargs) -> R:
         if not isinstance(input, Tensor):
+            number_first = NUMBER_FIRST.get(name) if isinstance(input, (int, float)) and not options else None
+            if number_first is not None and len(args) == 1 and isinstance(args[0], Tensor):
+                return number_first(input, args[0])
             raise TypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
         if not options:
             return method(input, *args, **options)
