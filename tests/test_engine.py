@@ -411,13 +411,38 @@ def test_a_leaf_that_is_switched_off_gathers_nothing_of_what_was_computed_before
     assert x.grad is None and y.grad.tolist() == [2.0]
 
 
-def test_a_view_older_than_the_shape_of_its_base_is_not_written_to() -> None:
+def test_a_view_older_than_the_shape_of_its_base_means_the_elements_it_meant() -> None:
     """The way from the base to the view would lead to other elements in the new shape."""
-    y = leaf(1.0, 2.0, 3.0, 4.0).reshape(2, 2) * 1.0
+    x = tg.ones(2, 2, requires_grad=True)
+    y = x * 1
     row = y[0]
     y.t_()
-    with pytest.raises(RuntimeError, match="taken before its base changed its shape"):
-        row.mul_(2.0)
+    y.mul_(2.0)
+    (row * tg.tensor([1.0, 10.0])).sum().backward()
+    assert x.grad.tolist() == [[2.0, 20.0], [0.0, 0.0]]
+
+
+def test_a_view_older_than_the_shape_of_its_base_is_written_to() -> None:
+    x = tg.arange(6.0).reshape(2, 3).requires_grad_()
+    y = x * 1
+    row = y[1]
+    y.t_()
+    y.unsqueeze_(1)
+    row.add_(x[0])
+    y.mul_(2)
+    (row**2).sum().backward()
+    assert row.tolist() == [6.0, 10.0, 14.0]
+    assert x.grad.tolist() == [[24.0, 40.0, 56.0], [24.0, 40.0, 56.0]]
+
+
+def test_a_retained_gradient_is_that_of_the_value_a_view_has_now() -> None:
+    y = tg.ones(2, requires_grad=True) * 1
+    first = y[:1]
+    first.retain_grad()
+    doubled = first * 2
+    first.mul_(3)
+    (first.sum() + doubled.sum()).backward()
+    assert first.grad.tolist() == [1.0]
 
 
 def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:

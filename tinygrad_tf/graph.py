@@ -192,17 +192,21 @@ def leaf(t: Tensor) -> None:
 
 def current_node(t: Tensor) -> Node | None:
     """The Node of `t`; a view whose base was written to since it was taken is taken again from the base."""
-    if t.view_of is None or (made := t.view_of[0].node) is None:
+    if t.view_of is None:
         return t.node
-    base_got_a_graph = t.node is None and made.operation is not None
+    if t.view_of[0].view_of is not None:  # the base has changed its shape in place; what it was has the old one still
+        t.view_of = t.view_of[0].view_of[0], t.view_of[1]
+    again, operations = t.view_of
+    if again.node is None:
+        return t.node
+    base_got_a_graph = t.node is None and again.node.operation is not None
     base_was_written_to = t.node is not None and t.storage.changed > t.node.age
     if base_got_a_graph or base_was_written_to:
-        again, operations = t.view_of
         with recording(True):
             for operation, options in operations:
                 again = operation(again, **options)
         assert again.node is not None
         if t.node is not None:
-            again.node.owner = t.node.owner
+            again.node.owner, t.node.owner = t.node.owner, None
         t.node = again.node
     return t.node

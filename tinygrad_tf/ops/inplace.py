@@ -50,8 +50,6 @@ def check_writable(name: str, target: Tensor, recording: bool) -> None:
     if not recording:
         return
     root = target if target.view_of is None else target.view_of[0]
-    if root.view_of is not None:
-        raise RuntimeError(f"{name}: this view was taken before its base changed its shape in place; take it again")
     if root.node is not None and root.node.operation is None:
         what = "a leaf that requires a gradient" if root is target else "a view of a leaf that requires a gradient"
         raise RuntimeError(f"{name}: {what} cannot be changed in place; use no_grad(), or the out-of-place {name[:-1]}")
