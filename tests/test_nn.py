@@ -613,3 +613,15 @@ def test_a_list_of_modules_keeps_the_places_without_one() -> None:
     assert [name for name, _ in layers.named_children()] == ["0", "2"] and "(1): None" in repr(layers)
     del layers[1]
     assert len(layers) == 3 and layers[2] is None
+
+
+def test_what_is_not_a_number_stays_where_it_is() -> None:
+    inf, nan = math.inf, math.nan
+    x = tg.tensor([inf, nan, -1.0], requires_grad=True)
+    for exponential in (F.elu, F.celu):
+        (gradient,) = tg.autograd.grad(exponential(x).sum(), x)
+        assert gradient[:2].tolist() == [1.0, 1.0]
+    assert math.isnan(F.threshold(x, 0.5, 9.0)[1].item())
+    means = F.adaptive_avg_pool1d(tg.tensor([[[nan, 1.0, 2.0, 3.0, 5.0]]]), 3)
+    assert math.isnan(means[0, 0, 0].item()) and means[0, 0, 1:].tolist() == [2.0, 4.0]
+    assert F.prelu(tg.tensor(-2.0), tg.tensor([0.5])).shape == ()

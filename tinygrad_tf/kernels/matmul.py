@@ -54,6 +54,11 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
 
+TINY, DEEPEST_DOT = (
+    64,
+    4096,
+)  # of a stack: multiply-adds of a product, depth of dot products that NumPy's loop is best at
+
 
 def accepts(a: Array, b: Array) -> bool:
     """Whether `matmul` takes these operands: matrices or stacks of them, both float32 or both float64.
@@ -95,6 +100,8 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     if accumulate:
         raise ValueError("matmul: accumulate=True adds to out, which must be given; got None")
     if _is_small(math.prod(stack) if stack else 1, M, N, K) and a.flags.forc and b.flags.forc:
+        return np.matmul(a, b)
+    if stack and (M * N * K <= TINY or (M == N == 1 and K <= DEEPEST_DOT)):
         return np.matmul(a, b)
     if M <= THIN and a.ndim == b.ndim == 2 and b.flags.farray:  # rows times a matrix that lies as a layer's weight
         return linear(a, b.T)

@@ -37,6 +37,8 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a learned slope: one for all, or one for each channel (axis 1)."""
     if weight.array.size > 1 and input.ndim > 1:
         weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
+    elif input.ndim == 0:
+        weight = weight.reshape(())
     return where(input > 0, input, weight * input)
 
 
@@ -57,8 +59,8 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
     """x where it is positive, alpha (exp(x / scale) - 1) elsewhere, with the slope of the latter at 0."""
-    positive = x > 0
-    return where(positive, x, expm1(where(positive, 0.0, x) / scale) * alpha)
+    negative = x <= 0
+    return where(negative, expm1(where(negative, x, 0.0) / scale) * alpha, x)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -137,7 +139,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above the threshold, `value` elsewhere."""
-    return _apply("threshold", inplace, lambda x: where(x > threshold, x, value), input)
+    return _apply("threshold", inplace, lambda x: where(x <= threshold, value, x), input)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

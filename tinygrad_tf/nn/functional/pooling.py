@@ -12,6 +12,7 @@ from tinygrad_tf.nn.functional.convolution import Sizes, batched, sizes_for
 from tinygrad_tf.nn.functional.layers import pad
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.reduce import mean_over
+from tinygrad_tf.ops.shape import stack
 from tinygrad_tf.ops.windows import count_windows, windows
 from tinygrad_tf.tensor import Tensor
 
@@ -182,10 +183,13 @@ def along(x: Tensor, dim: int, matrix: np.ndarray) -> Tensor:
 def _adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
     x = batched(name, input, count)
     for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
-        matrix = np.zeros((parts, x.shape[dim]))
-        for row, (a, b) in zip(matrix, _bounds(x.shape[dim], parts), strict=True):
-            row[a:b] = 1.0 / (b - a)
-        x = along(x, dim, matrix)
+        length = x.shape[dim]
+        if parts and length % parts == 0:
+            x = x.unflatten(dim, (parts, length // parts)).mean(dim + 1)
+        elif parts:
+            x = stack([x.narrow(dim, a, b - a).mean(dim) for a, b in _bounds(length, parts)], dim)
+        else:
+            x = x.narrow(dim, 0, 0)
     return x if input.ndim == x.ndim else x.squeeze(0)
 
 
