@@ -150,6 +150,12 @@ op("logit", lambda a: (a * 0.3).logit(), positive(3, 4))
 op("atan2", tg.atan2, positive(3, 4), positive(4))
 op("logaddexp", tg.logaddexp, normal(3, 1), normal(4))
 op("remainder", lambda a, b: a % b, lambda rng: np.array([7.3, -7.3, 5.1]), lambda rng: np.array([2.0, 2.0, -3.0]))
+op(
+    "div towards zero",
+    lambda a, b: tg.div(a, b, rounding_mode="trunc") + a * b,
+    lambda rng: np.array([7.3, -7.3, 5.1]),
+    lambda rng: np.array([2.0, 2.0, -3.0]),
+)
 op("fmod", tg.fmod, lambda rng: np.array([7.3, -7.3, 5.1]), lambda rng: np.array([2.0, 2.0, -3.0]))
 op("lerp", tg.lerp, normal(3, 4), normal(4), normal(3, 1))
 op("lerp number", lambda a, b: tg.lerp(a, b, 0.7), normal(3), normal(3))
