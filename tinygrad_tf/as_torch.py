@@ -237,7 +237,6 @@ def _modules() -> dict[str, dict[str, Any]]:
             "vmap": func.vmap,
             "_foreach_copy_": _foreach_copy_,
             "newaxis": None,
-            "matrix_exp": tinygrad_tf.linalg.matrix_exp,
             "set_default_device": _set_default_device,
             "get_default_device": lambda: tinygrad_tf.device("cpu"),
             "set_default_tensor_type": _set_default_tensor_type,

@@ -270,6 +270,31 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return half @ half if n % 2 == 0 else half @ half @ input
 
 
+def matrix_exp(input: Tensor) -> Tensor:
+    """e^input of square matrices (..., N, N): the sum of input^k / k!.
+
+    Taken of input / 2^s, so small that 16 terms are enough, and then squared s times (Moler and Van Loan, 2003).
+
+    >>> from tinygrad_tf import tensor
+    >>> A = tensor([[0.0, 1.0], [0.0, 0.0]])
+    >>> matrix_exp(A)
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2] or input.array.dtype.kind != "f":
+        raise RuntimeError(f"matrix_exp: input must be square matrices of floats, got shape {tuple(input.shape)}")
+    size = float(np.abs(input.array).sum(-1, dtype=np.float64).max(initial=0.0))
+    squarings = max(math.ceil(math.log2(size)) + 1, 0) if 0.0 < size < math.inf else 0
+    part = input * 2.0**-squarings
+    identity = matrix_power(input.detach(), 0)
+    exponential = identity
+    for k in builtins.range(16, 0, -1):
+        exponential = identity + part @ exponential / k
+    for _ in builtins.range(squarings):
+        exponential = exponential @ exponential
+    return exponential
+
+
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
@@ -392,9 +417,9 @@ __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
     "cdist", "chain_matmul", "column_stack", "combinations", "copysign", "corrcoef", "cosine_similarity", "cov",
     "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "dist", "dstack", "erfc", "fmax", "fmin", "heaviside",
-    "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_power", "meshgrid",
-    "positive", "rad2deg", "range", "rot90", "signbit", "sinc", "std_mean", "tensordot", "trapezoid", "unravel_index",
-    "var_mean", "vdot", "vsplit", "xlogy",
+    "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_exp", "matrix_power",
+    "meshgrid", "positive", "rad2deg", "range", "rot90", "signbit", "sinc", "std_mean", "tensordot", "trapezoid",
+    "unravel_index", "var_mean", "vdot", "vsplit", "xlogy",
 ]
 # fmt: on
 

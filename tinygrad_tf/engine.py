@@ -26,6 +26,7 @@ from tinygrad_tf.graph import (
     clock,
     computed,
     current_node,
+    hand_over,
     leaf,
     make,
     mode,
@@ -57,6 +58,7 @@ __all__ = [
     "expand",
     "fused",
     "grad",
+    "hand_over",
     "leaf",
     "make",
     "mode",
@@ -224,6 +226,17 @@ def kept(node: Node, g: np.ndarray, own: bool) -> np.ndarray:
     return laid_out(g, None if owner is None else memory_order(owner.array), own)
 
 
+def nodes_of(name: str, inputs: Sequence[Tensor]) -> list[Node]:
+    """The Nodes of tensors that a gradient is asked for."""
+    nodes = []
+    for i, t in enumerate(inputs):
+        node = current_node(t)
+        if node is None:
+            raise RuntimeError(f"input {i} of {name} does not require a gradient; set requires_grad first")
+        nodes.append(node)
+    return nodes
+
+
 def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
     """The gradient that the walk starts with: the one given, or 1 for a scalar."""
     if current_node(root) is None:
@@ -249,7 +262,12 @@ def backward(
     """Add the gradients of the roots to `.grad` of the leaves, or of `inputs` alone. On an error no `.grad` changes."""
     starts = [(root, starting_gradient(root, g)) for root, g in zip(roots, gradients, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
-    chosen = None if inputs is None else {current_node(t): t for t in inputs}
+    chosen = None
+    if inputs is not None:
+        wanted = list(inputs)
+        chosen = dict(zip(nodes_of("backward", wanted), wanted, strict=True))
+        if not chosen:
+            raise RuntimeError("`inputs` of backward is empty; leave it out to reach all leaves")
     found = walk(starts, keep, create_graph, chosen)
     with writing_gradients, np.errstate(all="ignore"):
         for node, g in found.items():
@@ -277,8 +295,6 @@ def grad(
     """The gradients of the roots with respect to `inputs`, None for an input that no root depends on."""
     starts = [(root, starting_gradient(root, g)) for root, g in zip(roots, gradients, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
-    nodes = [current_node(t) for t in inputs]
-    if None in nodes:
-        raise RuntimeError(f"input {nodes.index(None)} of grad does not require a gradient; set requires_grad first")
+    nodes = nodes_of("grad", inputs)
     found = walk(starts, keep, create_graph, nodes)
-    return [found.get(node) if node is not None else None for node in nodes]
+    return [found.get(node) for node in nodes]

@@ -206,7 +206,12 @@ def current_node(t: Tensor) -> Node | None:
             for operation, options in operations:
                 again = operation(again, **options)
         assert again.node is not None
-        if t.node is not None:
-            again.node.owner, t.node.owner = t.node.owner, None
+        hand_over(t.node, again.node)
         t.node = again.node
     return t.node
+
+
+def hand_over(before: Node | None, after: Node | None) -> None:
+    """A tensor that asked to retain its gradient means that of the value which it has now."""
+    if before is not None and after is not None and before.operation is not None and after is not before:
+        after.owner, before.owner = before.owner, None

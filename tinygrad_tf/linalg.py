@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -106,28 +105,8 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 
 def matrix_exp(A: Tensor) -> Tensor:
-    """e^A of square matrices (..., N, N): the sum of A^k / k!.
-
-    Taken of A / 2^s, which is so small that 16 terms are enough, and then squared s times (Moler and Van Loan, 2003).
-
-    >>> from tinygrad_tf import tensor
-    >>> A = tensor([[0.0, 1.0], [0.0, 0.0]])
-    >>> matrix_exp(A)
-    tensor([[1., 1.],
-            [0., 1.]])
-    """
-    if A.ndim < 2 or A.shape[-1] != A.shape[-2] or A.array.dtype.kind != "f":
-        raise RuntimeError(f"matrix_exp: A must be square matrices of floats, got shape {tuple(A.shape)}")
-    size = float(np.abs(A.array).sum(-1, dtype=np.float64).max(initial=0.0))
-    squarings = max(math.ceil(math.log2(size)) + 1, 0) if 0.0 < size < math.inf else 0
-    part = A * 2.0**-squarings
-    identity = matrix_power(A.detach(), 0)
-    exponential = identity
-    for k in range(16, 0, -1):
-        exponential = identity + part @ exponential / k
-    for _ in range(squarings):
-        exponential = exponential @ exponential
-    return exponential
+    """e^A of square matrices (..., N, N)."""
+    return compositions.matrix_exp(A)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:

@@ -297,8 +297,6 @@ class Tensor(
     ) -> None:
         """Add d self / d leaf to `.grad` of every leaf (or of `inputs`); several elements need a `gradient`."""
         chosen = [inputs] if isinstance(inputs, Tensor) else inputs
-        if chosen is not None and not (chosen and all(t.requires_grad for t in chosen)):
-            raise RuntimeError("backward: inputs must be tensors that require gradients, and at least one")
         engine.backward([self], [gradient], retain_graph, create_graph, chosen)
 
     def detach(self) -> Tensor:

@@ -62,11 +62,6 @@ def backward(
     roots = _as_tuple("tensors", tensors)
     given = grad_tensors if grad_tensors is not None else grad_variables
     chosen = None if inputs is None else _as_tuple("inputs", inputs)
-    if chosen is not None and not chosen:
-        raise RuntimeError("`inputs` of backward is empty; leave it out to reach all leaves")
-    for i, t in enumerate(chosen or ()):
-        if not t.requires_grad:
-            raise RuntimeError(f"input {i} of backward does not require a gradient; set requires_grad first")
     engine.backward(roots, _gradients("grad_tensors", given, roots), retain_graph, create_graph, chosen)
 
 

@@ -23,7 +23,7 @@ COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768
 LEAST_ROWS = 512  # of a block of a large product, or half of all: the columns of B that it fetches serve so many
 SHARED = 1 << 27  # multiply-adds from which B is split once, for all blocks
 MOST_ROWS, MOST_COLUMNS = 512, 512  # of a block of C for a long depth: 1 MiB
-STRETCH = 64  # of a long depth
+STRETCH = 64  # of a long depth, after which the product is added to C
 WORTHWHILE = 1 << 21  # multiply-adds
 NARROWEST = 2 * PAIR  # rows and columns
 LEAST_USED = 0.8  # of the tiles of C: whole ones cost as much as full ones
@@ -78,14 +78,13 @@ def in_one_stretch(K: int) -> bool:
 
 
 class DeepCut(NamedTuple):
-    """Blocks of rows x columns of C; parts of the depth, `each` long, in stretches of `depth`."""
+    """Blocks of rows x columns of C; parts of the depth, `each` long."""
 
     rows: int
     columns: int
     blocks: int
     parts: int
     each: int
-    depth: int
 
 
 @functools.lru_cache(4096)
@@ -100,7 +99,7 @@ def cut_deep(M: int, N: int, K: int) -> DeepCut | None:
     blocks = math.ceil(M / rows) * math.ceil(N / columns)
     parts = max(1, min(wanted // blocks, K // (2 * STRETCH)))
     each = math.ceil(K / parts / STEP) * STEP
-    return DeepCut(rows, columns, blocks, math.ceil(K / each), each, STRETCH)
+    return DeepCut(rows, columns, blocks, math.ceil(K / each), each)
 
 
 def multiply_in_pieces(
@@ -119,7 +118,7 @@ def multiply_in_pieces(
     may_be_deep = a_row == 1 and b_col == 1 and not has_bias and C.dtype == np.float32
     deep = cut_deep(M, N, K) if may_be_deep else None
     if deep is not None:
-        found = multiply_deep(M, N, K, A, a0, a_col, B, b0, b_row, C, NO_SUMS, words, *deep)
+        found = multiply_deep(M, N, K, A, a0, a_col, B, b0, b_row, C, NO_SUMS, words, *deep, STRETCH)
     else:
         found = multiply(M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, C, has_bias, bias, words, *blocks)
     return suits(*found)
@@ -136,7 +135,7 @@ def weight_gradient_in_pieces(
         return None
     c, sums = np.empty((M, N), np.float32), np.empty(deep.parts * M if need_sums else 0, np.float32)
     words = WORDS[g.dtype == np.uint16]
-    found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep)
+    found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep, STRETCH)
     return (c, sums[:M]) if suits(*found) else None
 
 

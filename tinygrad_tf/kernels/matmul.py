@@ -53,11 +53,8 @@ Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
-
-TINY, DEEPEST_DOT = (
-    64,
-    4096,
-)  # of a stack: multiply-adds of a product, depth of dot products that NumPy's loop is best at
+TINY = 64  # multiply-adds of each product in a stack: NumPy's loop over such is as fast, or faster
+DEEPEST_DOT = 4096  # the same where each product is a dot product
 
 
 def accepts(a: Array, b: Array) -> bool:

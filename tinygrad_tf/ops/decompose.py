@@ -16,7 +16,7 @@ def _swap(x: Any) -> Any:
     return matrix_transpose(x) if isinstance(x, Tensor) else x.swapaxes(-1, -2)
 
 
-@primitive(prepare=square_matrices, x=lambda g, x: _swap(inv(x)) * g[..., None, None])
+@primitive(x=lambda g, x: _swap(inv(x)) * g[..., None, None])
 def _log_size_of_det(x: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.slogdet(x).logabsdet)
 

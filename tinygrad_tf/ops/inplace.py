@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, clock, computed, current_node, make, mode, primitive
+from tinygrad_tf.engine import Tensor, clock, computed, current_node, hand_over, make, mode, primitive
 from tinygrad_tf.ops._types import as_number, category
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 
@@ -93,20 +93,13 @@ def adopt(target: Tensor, result: Tensor | None) -> None:
     if result is None:
         return
     if target.view_of is None:
-        _hand_over(target, result)
+        hand_over(target.node, result.node)
         target.node = result.node
         return
     base, path = target.view_of
     order = tuple(int(i) for i in np.argsort([-abs(s) for s in base.array.strides], kind="stable"))
     before = make(base.array, base.node, base.storage)
     base.node = _put_view(before, result, path=path, order=order).node
-
-
-def _hand_over(target: Tensor, result: Tensor) -> None:
-    """A tensor that asked to retain its gradient means that of the value which it has now."""
-    before, after = target.node, result.node
-    if before is not None and after is not None and before.operation is not None and after is not before:
-        after.owner, before.owner = before.owner, None
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:

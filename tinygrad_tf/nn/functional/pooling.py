@@ -181,6 +181,7 @@ def along(x: Tensor, dim: int, matrix: np.ndarray) -> Tensor:
 
 
 def _adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
+    """Each mean of its own window alone: a product with a matrix would carry NaN from one window to all."""
     x = batched(name, input, count)
     for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
         length = x.shape[dim]
