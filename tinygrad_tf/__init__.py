@@ -71,7 +71,7 @@ inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 
 
 def _look_further(package: str, name: str) -> _Any:
-    """What a package has not got: a module not imported yet, or as_torch.py answers, or it says what is missing."""
+    """What a package has not got: a module not imported yet, or as_torch answers, or it says what is missing."""
     holder = f"{__name__}.{package}".rstrip(".")
     path = f"{holder}.{name}"
     if name.startswith("__"):

@@ -1,0 +1,221 @@
+"""The modules below torch, and names in them, that are not in the package's own tree."""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import types
+from pathlib import Path
+from typing import Any
+
+import tinygrad_tf
+from tinygrad_tf.as_torch._stand_ins import (
+    ReduceOp,
+    SDPBackend,
+    SummaryWriter,
+    Variable,
+    _foreach_copy_,
+    compile,
+    cudnn_flags,
+    data_parallel_class,
+    get_num_threads,
+    itself,
+    memory_format,
+    missing,
+    no,
+    nothing,
+    record_function,
+    refused,
+    refused_class,
+    sdpa_kernel,
+    set_default_device,
+    set_default_tensor_type,
+    set_num_threads,
+    zero,
+)
+
+OWN_PARTS = (  # parts of this package's own Transformers, in nn
+    "AdditiveAttention", "AlibiPositions", "AttentionPositions", "Block", "BlockSparseAttention", "FeedForward",
+    "KeyValueCache", "LearnedPositions", "LinearAttention", "LocalAttention", "MultiHeadAttention", "NoPositions",
+    "RelativePositions", "Remembered", "RotaryPositions", "SequenceBatchNorm", "SinusoidalPositions", "alibi_slopes",
+    "causal_mask", "combine_masks", "make_attention", "make_norm", "padding_mask", "rotation", "sinusoidal_table",
+    "window_mask",
+)  # fmt: skip
+
+
+def _modules() -> dict[str, dict[str, Any]]:
+    """Names that are not in the package's own tree, by module; "" is torch itself."""
+    from tinygrad_tf import amp, func, nn
+    from tinygrad_tf.func import _trees
+
+    data_parallel = {"DataParallel": data_parallel_class()}
+    cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
+    cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
+    processes: tuple[str, ...] = (
+        "init_process_group",
+        "destroy_process_group",
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+    )
+    processes += ("reduce_scatter_tensor", "barrier", "broadcast", "get_rank", "get_world_size", "new_group")
+    threads = {"set_num_threads": set_num_threads, "get_num_threads": get_num_threads}
+    counters = ("max_memory_allocated", "memory_allocated", "max_memory_reserved", "memory_reserved", "device_count")
+    return {
+        "": {
+            "autocast": amp.autocast,
+            "is_autocast_enabled": amp.is_autocast_enabled,
+            "get_autocast_dtype": amp.get_autocast_dtype,
+            "compile": compile,
+            "memory_format": memory_format,
+            **{form.name: form for form in memory_format},
+            "vmap": func.vmap,
+            "_foreach_copy_": _foreach_copy_,
+            "newaxis": None,
+            "set_default_device": set_default_device,
+            "get_default_device": lambda: tinygrad_tf.device("cpu"),
+            "set_default_tensor_type": set_default_tensor_type,
+            **{name: getattr(nn.functional, name) for name in ALSO_IN_TORCH},
+            **{f"{name}_": getattr(tinygrad_tf.Tensor, f"{name}_") for name in IN_PLACE},
+            "set_float32_matmul_precision": nothing,
+            "get_float32_matmul_precision": lambda: "highest",
+            "use_deterministic_algorithms": nothing,
+            "are_deterministic_algorithms_enabled": lambda: True,
+            **threads,
+        },
+        "autograd": {"Variable": Variable},
+        "autograd.profiler": {"record_function": record_function},
+        "profiler": {"record_function": record_function},
+        "functional": {name: getattr(tinygrad_tf, name) for name in FUNCTIONAL},
+        "accelerator": {
+            "is_available": no,
+            "current_accelerator": nothing,
+            "device_count": zero,
+            **{name: refused(f"accelerator.{name}") for name in ("current_device_index", "synchronize")},
+        },
+        "special": {
+            "expit": tinygrad_tf.sigmoid,
+            "softmax": nn.functional.softmax,
+            "log_softmax": nn.functional.log_softmax,
+            **{name: getattr(tinygrad_tf, name) for name in SPECIAL},
+        },
+        "cuda": {
+            **{name: refused(f"cuda.{name}") for name in cuda},
+            **dict.fromkeys(counters, zero),
+            **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), no),
+            **dict.fromkeys(("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats"), nothing),
+        },
+        "cuda.amp": {"autocast": lambda *args, **kwargs: amp.autocast(enabled=False), "GradScaler": amp.GradScaler},
+        "mps": {"is_available": no, "manual_seed": nothing, **{n: refused(f"mps.{n}") for n in ("synchronize",)}},
+        "xpu": {
+            "is_available": no,
+            "device_count": zero,
+            "get_device_properties": refused("xpu.get_device_properties"),
+        },
+        "backends.mps": {"is_available": no, "is_built": no},
+        "backends.cuda": {"is_built": no, "sdp_kernel": sdpa_kernel},
+        "backends.cuda.matmul": {"allow_tf32": False},
+        "backends.cudnn": {
+            "allow_tf32": False,
+            "benchmark": False,
+            "deterministic": True,
+            "is_available": no,
+            "flags": cudnn_flags,
+        },
+        "distributed": {
+            "is_available": no,
+            "is_initialized": no,
+            "ReduceOp": ReduceOp,
+            **{name: refused(f"distributed.{name}") for name in processes},
+        },
+        "distributed.nn": {name: refused(f"distributed.nn.{name}") for name in ("all_gather", "all_reduce")},
+        "distributed.optim": {"ZeroRedundancyOptimizer": refused_class("distributed.optim.ZeroRedundancyOptimizer")},
+        "multiprocessing": {
+            "spawn": refused("multiprocessing.spawn"),
+            **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
+        },
+        "nn.utils.stateless": {"functional_call": func.functional_call},
+        "nn": data_parallel,
+        "nn.parallel": {
+            **data_parallel,
+            "DistributedDataParallel": refused_class("nn.parallel.DistributedDataParallel"),
+        },
+        "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
+        "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
+        "utils.data.distributed": {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")},
+        "utils._pytree": {
+            "tree_flatten": _trees.flattened,
+            "tree_unflatten": _trees.unflattened,
+            "tree_leaves": _trees.leaves_of,
+            "tree_map": _trees.tree_map,
+        },
+        "utils.tensorboard": {"SummaryWriter": SummaryWriter},
+        "jit": dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
+        "compiler": {"disable": itself, "is_compiling": no},
+        "_dynamo": {"disable": itself, "reset": nothing},
+        "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
+        "_inductor.config": {"coordinate_descent_tuning": False},
+        "version": {"__version__": tinygrad_tf.__version__, "cuda": None, "hip": None},
+    }
+
+
+def _is_layer_of_pytorch(name: str, value: Any) -> bool:
+    return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
+
+
+ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, too
+    "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu", "conv1d",
+    "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",
+    "layer_norm", "max_pool1d", "max_pool2d", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu",
+    "rms_norm", "selu", "threshold",
+)  # fmt: skip
+FUNCTIONAL = ("cartesian_prod", "cdist", "einsum", "meshgrid", "norm", "split", "tensordot", "unique")
+IN_PLACE = (  # methods that PyTorch has as functions, too
+    "abs", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "detach", "erf", "exp", "exp2", "expm1", "fill", "floor",
+    "frac", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sqrt",
+    "square", "tan", "tanh", "trunc", "zero",
+)  # fmt: skip
+SPECIAL = ("erf", "erfc", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
+
+
+class Module(types.ModuleType):
+    """A module of the list above. Settings may be assigned; a name that is not there says so."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise missing(f"{self.__name__.removeprefix('torch.')}.{name}")
+
+
+def _built() -> dict[str, types.ModuleType]:
+    """All modules of the list, each an attribute of the one above it."""
+    modules: dict[str, types.ModuleType] = {}
+    for dotted, names in _modules().items():
+        parts = dotted.split(".") if dotted else []
+        for end in range(1, len(parts) + 1):
+            path = ".".join(parts[:end])
+            if path not in modules and not in_the_package(path):
+                modules[path] = Module(f"torch.{path}")
+                modules[path].__path__ = []
+                parent = ".".join(parts[: end - 1])
+                if parent in modules:
+                    setattr(modules[parent], parts[end - 1], modules[path])
+        target = modules.setdefault(dotted, Module(f"torch.{dotted}".rstrip(".")))
+        target.__dict__.update(names)
+    return modules
+
+
+def in_the_package(path: str) -> bool:
+    """Whether the package itself has this module."""
+    place = Path(tinygrad_tf.__path__[0], *path.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+_modules_built: dict[str, types.ModuleType] = {}
+
+
+def extras() -> dict[str, types.ModuleType]:
+    """The modules of this list by dotted name below torch; the names of torch itself under ""."""
+    if not _modules_built:
+        _modules_built.update(_built())
+    return _modules_built

@@ -1,0 +1,111 @@
+"""The list of names that `--names` prints: what there is, and how it differs from PyTorch."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any, ParamSpec, TypeVar
+
+import tinygrad_tf
+from tinygrad_tf import engine
+from tinygrad_tf.as_torch._modules import OWN_PARTS, Module, extras
+
+NAMESPACES = (
+    "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "distributions", "amp", "nn", "nn.functional",
+    "nn.init", "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "testing",
+    "utils.benchmark", "utils.checkpoint", "utils.data",
+)  # fmt: skip
+
+OURS = "not in PyTorch"
+GRADIENT_CHECKS = ("GradcheckError", "GradcheckWarning", "check_backward", "check_module", "gradient_report")
+TEXTS: tuple[str, ...] = (
+    "CharTokenizer",
+    "Text",
+    "load_tokens",
+    "random_windows",
+    "read_text",
+    "read_texts",
+    "save_tokens",
+)
+TEXTS += ("split_tokens", "standard_library_text", "token_dtype", "validation_batches")
+TEXTS += ("PairBatch", "PairTokenizer", "batches_by_length", "pad_rows", "pair_batch")
+DIFFERENCES = {  # name: how it differs from PyTorch, and why
+    "load": "never unpickles: files of torch.save are refused, safetensors files are read; a pickle may run any code",
+    "save": "writes one safetensors file, with the structure as JSON; functions and whole modules are refused",
+    "empty": "gives zeros: leftovers in memory have cost people days",
+    "compile": "returns its argument: there is nothing to compile",
+    "ComplexTensor": f"{OURS}: a pair of real tensors with a few methods, since complex numbers are seldom needed here",
+    "view_as_real": "copies: a complex tensor is a pair of tensors",
+    "view_as_complex": "the parts are views of the pairs; the result is a ComplexTensor, which has a few methods",
+    "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
+    "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
+    "nn.functional.interpolate": "no antialias, no volumes (N, C, D, H, W): pictures and sequences only",
+    "nn.functional.adaptive_max_pool1d": "no return_indices; see max_pool1d",
+    "nn.functional.adaptive_max_pool2d": "no return_indices; see max_pool2d",
+    "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
+    "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
+    "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
+    "func.jacfwd": "the same as jacrev: there is no forward mode",
+    "func.vmap": "calls the function with one slice after the other, so that any function will do; it is not faster",
+    "vmap": "see func.vmap",
+    "nn.Module.register_backward_hook": "as register_full_backward_hook: PyTorch's old one gives the gradients of the "
+    "last operation's inputs",
+    "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
+    "are those before dropout: the first two are traps, the last makes rows that add up to 1",
+    "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",
+    "nn.functional.scaled_dot_product_attention": "the mask must broadcast to the scores, not the other way round",
+    "nn.functional.embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    "nn.Embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    "nn.utils.clip_grad_norm_": "the norm is taken in float64, so that large gradients do not become inf",
+    "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
+    "amp.autocast": "products are summed up in float32, and rounded once",
+    "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
+    "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
+    "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",
+    "use_reference": f"{OURS}: runs fused operations by their plain formulas",
+    "amp.is_autocast_enabled": f"{OURS} by this name: there it is torch.is_autocast_enabled, which is here, too",
+    "amp.get_autocast_dtype": f"{OURS} by this name: there it is torch.get_autocast_dtype, which is here, too",
+    "autograd.is_grad_enabled": f"{OURS} by this name: there it is torch.is_grad_enabled, which is here, too",
+    "utils.data.WorkerInfo": f"{OURS} by this name: what get_worker_info returns",
+    **{f"nn.{name}": f"{OURS}: a part of this package's own Transformers" for name in OWN_PARTS},
+    **{f"autograd.{name}": f"{OURS}: checking of gradients" for name in GRADIENT_CHECKS},
+    **{f"utils.data.{name}": f"{OURS}: texts and their tokens" for name in TEXTS},
+}
+
+
+def names() -> list[str]:
+    """All public names below torch, sorted: of the package and of this file."""
+    found = {f"{path}.{name}" for path, module in extras().items() for name in vars(module) if _public(module, name)}
+    for space in NAMESPACES:
+        holder = _resolve(space)
+        if holder is not None:
+            found |= {f"{space}.{name}" for name in dir(holder) if _public(holder, name)}
+    return sorted(name.removeprefix(".") for name in found)
+
+
+def _public(holder: Any, name: str) -> bool:
+    """Whether a name is offered: not a helper, an attribute of the engine, or something that the file only imports."""
+    value = inspect.getattr_static(holder, name, None)
+    if inspect.isclass(holder):
+        offered = callable(value) or inspect.isdatadescriptor(value) or isinstance(value, (staticmethod, classmethod))
+        return offered and not name.startswith("_") and (name == "grad" or name not in engine.Tensor.__slots__)
+    if name.startswith("_") or isinstance(value, (types.ModuleType, TypeVar, ParamSpec)):
+        return False
+    if "__all__" in vars(holder):
+        return name in holder.__all__
+    home = getattr(value, "__module__", None)
+    if isinstance(holder, Module) or holder is tinygrad_tf:
+        return True
+    return home is not None and home.startswith(holder.__name__)
+
+
+def _resolve(dotted: str) -> Any:
+    value: Any = tinygrad_tf
+    for part in dotted.split(".") if dotted else ():
+        value = getattr(value, part, None)
+    return value
+
+
+def list_of_names() -> str:
+    """The list that --names prints."""
+    return "\n".join(f"torch.{n}  # {DIFFERENCES[n]}" if n in DIFFERENCES else f"torch.{n}" for n in names())
