@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.reference import precision, programs, rows
+from tests.reference import lbfgs, precision, programs, rows
 
 PATH = Path(__file__).with_name("torch_values.npz")
 PRECISION_PATH = Path(__file__).with_name("precision_values.npz")
+LBFGS_PATH = Path(__file__).with_name("lbfgs_values.npz")
 ROWS_PATH = Path(__file__).with_name("row_values.npz")
 
 if __name__ == "__main__":
@@ -22,6 +23,7 @@ if __name__ == "__main__":
     for path, run_all in (
         (PATH, programs.run_all),
         (PRECISION_PATH, precision.run_all),
+        (LBFGS_PATH, lbfgs.run_all),
         (ROWS_PATH, lambda library: rows.run_rows(library)[0]),
     ):
         values = run_all(torch)

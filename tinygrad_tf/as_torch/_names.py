@@ -59,6 +59,8 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.utils.clip_grad_norm_": "the norm is taken in float64, so that large gradients do not become inf",
     "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
     "amp.autocast": "products are summed up in float32, and rounded once",
+    "optim.LBFGS": "a step of its line search to where the loss is infinite or NaN counts as too long, and a shorter "
+    "one is tried; PyTorch's goes on to weights of NaN",
     "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
     "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
     "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",
