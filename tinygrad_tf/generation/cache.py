@@ -82,15 +82,26 @@ class GrowingCache:
     def update(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         new_keys, new_values = check_update(key, value, self._keys, self._values)
         start, stop = self.offset, self.offset + new_keys.shape[2]
-        keys, values = self._keys, self._values
-        if keys is None or values is None or stop > keys.shape[2]:
-            capacity = max(stop, 2 * self.capacity, self.expected)
-            self._keys = keys = _grown(keys, new_keys, start, capacity)
-            self._values = values = _grown(values, new_values, start, capacity)
+        keys, values = self._with_room(stop, new_keys, new_values)
         keys[:, :, start:stop] = new_keys
         values[:, :, start:stop] = new_values
         self.offset = stop
         return make(keys[:, :, :stop]), make(values[:, :, :stop])
+
+    def room(self, like: NDArray) -> tuple[NDArray, NDArray]:
+        """Keys and values (B, H, capacity, D) with room for one more token, for who writes it there, at `offset`.
+
+        like: an array (B, H, 1, D), of which the first token's sizes and dtype are taken.
+        """
+        return self._with_room(self.offset + 1, like, like)
+
+    def _with_room(self, tokens: int, like_keys: NDArray, like_values: NDArray) -> tuple[NDArray, NDArray]:
+        keys, values = self._keys, self._values
+        if keys is None or values is None or tokens > keys.shape[2]:
+            capacity = max(tokens, 2 * self.capacity, self.expected)
+            self._keys = keys = _grown(keys, like_keys, self.offset, capacity)
+            self._values = values = _grown(values, like_values, self.offset, capacity)
+        return keys, values
 
     def select(self, rows: Sequence[int]) -> None:
         if self._keys is not None and self._values is not None:
@@ -181,12 +192,13 @@ def check_update(key: Tensor, value: Tensor, keys: NDArray | None, values: NDArr
             f"got {new_keys.shape} and {new_values.shape}"
         )
     if keys is not None and values is not None:
-        _check_fits("keys", new_keys, keys)
-        _check_fits("values", new_values, values)
+        check_fits("keys", new_keys, keys)
+        check_fits("values", new_values, values)
     return new_keys, new_values
 
 
-def _check_fits(name: str, new: NDArray, old: NDArray) -> None:
+def check_fits(name: str, new: NDArray, old: NDArray) -> None:
+    """Whether keys or values (B, H, T, D) go with those that are kept."""
     (B, H, _, D), (b, h, _, d) = new.shape, old.shape
     if b != B or h != H or d != D or new.dtype != old.dtype:
         raise ValueError(

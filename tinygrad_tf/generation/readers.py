@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from tinygrad_tf.nn import Module
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.modes import evaluating
+
+if TYPE_CHECKING:
+    from tinygrad_tf.generation.program import TokenProgram
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Reader:
         self.caches = "cache" in takes and self.layers is not None
         # Blocks of keys are counted from the first, so that padding before it would move them.
         self.pads = {mask, "positions"} <= takes and self.kind != "block_sparse"
+        self._program: TokenProgram | None = None
+        self._writable = hasattr(type(model), "write_program")
         self.hard_limit: int | None = getattr(model, "max_length", None)  # there are no positions beyond it
         self.limit: int | None = getattr(config, "context", None) or self.hard_limit
 
@@ -87,6 +92,23 @@ class Reader:
 
     def _run(self, ids: Tensor, options: dict[str, Any]) -> Any:
         return self.model(ids, **options)
+
+    def next_logits(
+        self, ids: NDArray[np.int64], padding: NDArray[np.int64], caches: Sequence[Any]
+    ) -> NDArray[Any] | None:
+        """Logits (B, V) behind one more token of each text, ids (B,), if the model can be run as a program for that."""
+        from tinygrad_tf.generation.program import TokenProgram  # brings the compiler
+        from tinygrad_tf.generation.writing import Unwritable
+
+        if not self._writable:
+            return None
+        try:
+            if self._program is None or not self._program.holds():
+                self._program = TokenProgram(self.model)
+        except Unwritable:
+            self._writable = False  # until the next generation
+            return None
+        return self._program.logits(ids, padding, caches) if self._program.takes(ids, padding, caches) else None
 
     def evaluating(self) -> Any:
         """The model in evaluation mode; where nobody sees it between two tokens, this may be once for all of them."""

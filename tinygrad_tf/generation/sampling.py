@@ -113,7 +113,7 @@ def stream(
 
 def _stream(model: Any, prompt: list[int], config: GenerationConfig, generator: Any, notice: bool) -> Iterator[int]:
     steps = Steps(model, [prompt], config, notice)
-    return (token for step in _sample(steps, [_generator(generator)]) for _, token, _ in step)
+    return (token for _, (token,), _ in _sample(steps, [_generator(generator)]))
 
 
 @dataclass(frozen=True)
@@ -158,15 +158,15 @@ def generate_batch(
         generators = [_generator(generator)] if len(texts) == 1 else _generator(generator).spawn(len(texts))
         steps = Steps(model, texts, config)
         with steps.reader.evaluating():
-            for step in _sample(steps, generators):
-                for row, token, log_prob in step:
+            for live, tokens, logits in _sample(steps, generators):
+                for row, token, log_prob in zip(live, tokens, log_probabilities_of(logits, tokens), strict=True):
                     rows[row].append(token)
                     log_probs[row] += log_prob
     return _packed(rows, log_probs, [bool(row) and row[-1] in config.stop_tokens for row in rows], config)
 
 
-def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[list[tuple[int, int, float]]]:
-    """Step by step the (row, token, log-probability) of each row that has not ended; ended ones leave the batch."""
+def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[tuple[list[int], list[int], NDArray[Any]]]:
+    """Step by step the rows that have not ended, their tokens, and the logits (rows, V) that these were chosen from."""
     config = steps.config
     live = list(range(len(generators)))
     for _ in range(config.max_new_tokens):
@@ -174,7 +174,7 @@ def _sample(steps: Steps, generators: list[np.random.Generator]) -> Iterator[lis
         tokens = likeliest(logits, config)
         if tokens is None:
             tokens = [choose_next(logits[i], steps.texts[i], config, generators[row]) for i, row in enumerate(live)]
-        yield list(zip(live, tokens, log_probabilities_of(logits, tokens), strict=True))
+        yield live, tokens, logits
         going = [i for i, token in enumerate(tokens) if token not in config.stop_tokens]
         if not going:
             return

@@ -150,21 +150,26 @@ class Steps:
             self.padding = left_padded(self.texts)[1]
         columns = len(self.texts[0]) + int(self.padding[0])
         start = self.caches[0].offset
-        chunk = self.config.prefill_chunk or columns
-        logits: NDArray[Any] | None = None
+        assert start < columns, "extend the texts before asking again"
         try:
-            for first in range(start, columns, chunk):
-                last = min(first + chunk, columns)
-                width = self.caches[0].width(last - first)
-                mask, positions = self._padding_arguments(self.padding, first, last, width)
-                logits = self.reader(self._columns(first, last), mask=mask, positions=positions, cache=self.caches)[
-                    :, -1
-                ]
+            logits = self._next() if start == columns - 1 else None
+            return self._read_chunks(self.caches, start, columns) if logits is None else logits
         except BaseException:
             self.caches = None  # some layers may have taken the tokens in, others not
             raise
-        assert logits is not None, "extend the texts before asking again"
-        return logits
+
+    def _next(self) -> NDArray[Any] | None:
+        """Read each text's last token, by one call for the whole model if there is a program for it."""
+        ids = np.array([text[-1] for text in self.texts], np.int64)
+        return self.reader.next_logits(ids, self.padding, self.caches or ())
+
+    def _read_chunks(self, caches: list[Cache], start: int, columns: int) -> NDArray[Any]:
+        chunk = self.config.prefill_chunk or columns
+        for first in range(start, columns, chunk):
+            last = min(first + chunk, columns)
+            mask, positions = self._padding_arguments(self.padding, first, last, caches[0].width(last - first))
+            logits = self.reader(self._columns(first, last), mask=mask, positions=positions, cache=caches)
+        return logits[:, -1]
 
     def _columns(self, first: int, last: int) -> NDArray[np.int64]:
         """The ids (B, T) in some columns; 0 for padding."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tinygrad_tf import nn
 from tinygrad_tf.models.config import call_layer, check_parts
@@ -13,6 +14,9 @@ from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import KeyValueCache
 from tinygrad_tf.nn.position import added_positions, attention_positions
 from tinygrad_tf.tensor import Tensor
+
+if TYPE_CHECKING:
+    from tinygrad_tf.generation.writing import ProgramWriter, Vector
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,14 @@ class GPT(nn.Module):
             own = None if cache is None else cache[i]
             x = call_layer(self, block, x, mask, True, self.attention_positions, own)
         return self.lm_head(self.final_norm(x))
+
+    def write_program(self, program: ProgramWriter) -> Vector:
+        """`forward` for one new token of each text, as generation runs it: where in its memory the logits lie."""
+        scale = math.sqrt(self.config.channels) if self.scales_embeddings else 1.0
+        x = program.added_positions(self.position_embedding, program.embedding(self.token_embedding, scale))
+        for block in self.blocks:
+            x = program.block(block, x, self.attention_positions)
+        return program.linear(self.lm_head, program.norm(self.final_norm, x))
 
     def _start(self, ids: Tensor, cache: Sequence[KeyValueCache] | None) -> int:
         """The position of the first of ids, checked."""

@@ -197,6 +197,11 @@ class RotaryPositions(AttentionPositions):
             raise ValueError(f"RotaryPositions: pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
         self.head_size, self.base, self.pairing = head_size, base, pairing
 
+    @property
+    def rates(self) -> np.ndarray:
+        """(D / 2,) in float64: the angle by which each pair turns from one position to the next."""
+        return _rates(self.head_size, self.base)
+
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
         return self.rotate(x, start)
 
@@ -204,7 +209,7 @@ class RotaryPositions(AttentionPositions):
         if x.ndim < 2 or x.shape[-1] != self.head_size:
             raise ValueError(f"RotaryPositions: x must be (B, H, T, {self.head_size}), got {tuple(x.shape)}")
         check_size("RotaryPositions: start", start, 0)
-        angles = np.arange(start, start + x.shape[-2])[:, None] * _rates(self.head_size, self.base)
+        angles = np.arange(start, start + x.shape[-2])[:, None] * self.rates
         return rotate(x, cos=np.cos(angles), sin=np.sin(angles), interleaved=self.pairing == "interleaved")
 
     def extra_repr(self) -> str:

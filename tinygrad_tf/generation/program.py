@@ -1,0 +1,94 @@
+"""A model as one program for one new token of each text: what Python would ask for layer by layer, in a single call.
+
+A model that can be written down has `write_program(writer)` beside its `forward`, and like it (writing.py). Others, and
+models of which a part is not exactly what it was made as, are run as they are.
+
+Shapes: B texts, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import is_
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_tf.amp import is_autocast_enabled
+from tinygrad_tf.generation.cache import GrowingCache, check_fits
+from tinygrad_tf.generation.writing import ProgramWriter, Unwritable
+from tinygrad_tf.kernels import decode
+
+
+class TokenProgram:
+    """The program of a model, and the memory that it works in. A model that cannot be written down is an Unwritable.
+
+    >>> from tinygrad_tf.models import GPT, GPTConfig
+    >>> model = GPT(GPTConfig(vocab_size=5, context=8, layers=1, heads=1, channels=8))
+    >>> caches = [GrowingCache()]
+    >>> TokenProgram(model).logits(np.array([2]), np.array([0]), caches).shape, caches[0].offset
+    ((1, 5), 1)
+    """
+
+    def __init__(self, model: Any):
+        self._writer = writer = ProgramWriter(model)
+        self._program = decode.encode(writer.instructions)
+        attends = [(i, one) for i, one in enumerate(writer.instructions) if one.operation == decode.ATTEND]
+        if not attends:
+            raise Unwritable("no layer has a cache")
+        self._attends = [i for i, _ in attends]
+        self._sizes = [(one.key_heads, one.depth) for _, one in attends]
+        self._heads = max(one.heads for _, one in attends)
+        self._longest: int | None = getattr(model, "max_length", None)
+        self._kept: list[NDArray[Any]] = []
+        self._work = self._scores = np.empty((0, 0), writer.dtype)
+        self._like: list[NDArray[Any]] = []
+
+    def holds(self) -> bool:
+        """Whether the model is still what was written down."""
+        return self._writer.still_holds()
+
+    def takes(self, ids: NDArray[np.int64], padding: NDArray[np.int64], caches: Sequence[Any]) -> bool:
+        """Whether these caches are kept as the program keeps them, and there is a position for one more token."""
+        seen = caches[0].offset
+        return (
+            len(caches) == len(self._attends)
+            and all(type(cache) is GrowingCache and cache.offset == seen for cache in caches)
+            and int(padding.max()) <= seen
+            and (self._longest is None or seen < self._longest)
+            and 0 <= int(ids.min()) <= int(ids.max()) < self._writer.vocabulary
+            and not is_autocast_enabled()
+        )
+
+    def logits(
+        self, ids: NDArray[np.int64], padding: NDArray[np.int64], caches: Sequence[GrowingCache]
+    ) -> NDArray[Any]:
+        """(B, V), behind one more token of each text, if it `takes` them; the first padding[b] columns are none."""
+        seen, writer = caches[0].offset, self._writer
+        if self._work.shape[0] != len(ids):
+            self._make_room(len(ids))
+        self._keep([array for cache, like in zip(caches, self._like, strict=True) for array in cache.room(like)])
+        if self._scores.shape[1] <= seen:
+            self._scores = np.empty((len(ids) * self._heads, caches[0].capacity), writer.dtype)
+        decode.run(self._program, ids, padding, seen, self._work, self._scores)
+        for cache in caches:
+            cache.offset += 1
+        at, columns = writer.logits
+        return self._work[:, at : at + columns].copy()
+
+    def _make_room(self, B: int) -> None:
+        dtype = self._writer.dtype
+        self._work, self._scores = np.zeros((B, self._writer.columns), dtype), np.empty((B, 0), dtype)
+        self._kept = []
+        self._like = [np.empty((B, heads, 1, size), dtype) for heads, size in self._sizes]
+
+    def _keep(self, arrays: list[NDArray[Any]]) -> None:
+        """Tell the program where keys and values lie, if they have moved."""
+        if len(arrays) == len(self._kept) and all(map(is_, arrays, self._kept)):
+            return
+        for i, like, keys, values in zip(self._attends, self._like, arrays[0::2], arrays[1::2], strict=True):
+            for name, array in (("keys", keys), ("values", values)):
+                check_fits(name, like, array)
+            decode.keep(self._program, i, keys, values)
+        self._kept = arrays

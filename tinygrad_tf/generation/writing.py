@@ -1,0 +1,242 @@
+"""Layers as instructions (kernels/decode.py), for one new token of each text.
+
+Each method writes what a layer's forward does, and gives where its result lies. Only layers that are exactly what they
+were made as can be written: with a subclass, a hook, a weight that is computed, 16 bits, or another kind of attention,
+the model is Unwritable.
+
+Shapes: B texts, C channels, H heads, Hk heads of keys, D channels of a head.
+"""
+
+from __future__ import annotations
+
+import math
+from operator import attrgetter, is_
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tinygrad_tf import nn
+from tinygrad_tf.kernels import decode
+from tinygrad_tf.kernels.decode import Instruction
+from tinygrad_tf.nn.blocks import GATES
+from tinygrad_tf.nn.position import NoPositions
+from tinygrad_tf.tensor import Tensor
+
+ACTIVATIONS = {
+    "relu": decode.RELU,
+    "gelu": decode.GELU,
+    "gelu_tanh": decode.GELU_TANH,
+    "silu": decode.SILU,
+    "swiglu": decode.SILU,
+    "geglu": decode.GELU,
+}
+CACHE_LINE = 64  # bytes; each vector of the workspace begins on one of its own
+
+
+class Unwritable(Exception):
+    """A part of the model does what no instruction does."""
+
+
+class Vector(NamedTuple):
+    """Columns of the workspace: at ... at + columns - 1 of each text's row."""
+
+    at: int
+    columns: int
+
+
+class ProgramWriter:
+    """What `write_program` of a model is given."""
+
+    def __init__(self, model: Any):
+        self.instructions: list[Instruction] = []
+        self.columns = 0  # of the workspace
+        self.vocabulary = 0
+        self.dtype: np.dtype[Any] | None = None  # of weights and workspace
+        self._free: list[Vector] = []
+        self._angles: dict[nn.RotaryPositions, Vector] = {}
+        self._require_own_forward(model)
+        self._modules = [module.__dict__ for module in model.modules()]
+        self._sizes = list(map(len, self._modules))
+        parts = [(of, name, part) for of in self._modules for name, part in of.items() if _is_part(part)]
+        self._places, self._names, self._parts = (list(column) for column in zip(*parts, strict=True))
+        self._tensors = [part for part in self._parts if isinstance(part, Tensor)]
+        self._arrays = [tensor.array for tensor in self._tensors]
+        self.logits: Vector = model.write_program(self)
+
+    @staticmethod
+    def _require_own_forward(model: Any) -> None:
+        """Only what wrote `forward` knows how to write it down."""
+        writers = [
+            next((c for c in type(model).__mro__ if name in vars(c)), None) for name in ("forward", "write_program")
+        ]
+        if not isinstance(model, nn.Module) or writers[1] is None or writers[0] is not writers[1]:
+            raise Unwritable(f"{type(model).__name__} has no write_program for its forward")
+        if model._hooked or "forward" in model.__dict__:
+            raise Unwritable(f"{type(model).__name__} has hooks or a forward of its own")
+
+    def still_holds(self) -> bool:
+        """Whether the model's parts and their memory are those that were written down."""
+        return (  # by functions in C alone: this is asked before each token
+            list(map(len, self._modules)) == self._sizes
+            and all(map(is_, map(dict.__getitem__, self._places, self._names), self._parts))
+            and all(map(is_, map(attrgetter("array"), self._tensors), self._arrays))
+        )
+
+    # --- layers ---------------------------------------------------------------------------------------------------
+
+    def embedding(self, layer: nn.Module, factor: float = 1.0) -> Vector:
+        """The vector of each text's new token."""
+        self._require(layer, nn.Embedding)
+        self.vocabulary, C = layer.weight.shape
+        return self._put(
+            decode.EMBED, self._vector(C), weight=self._array(layer.weight, layer.weight.shape), number=factor
+        )
+
+    def added_positions(self, layer: nn.Module, x: Vector) -> Vector:
+        """x and the vector of the position at which the token stands."""
+        self._require(layer, NoPositions, nn.LearnedPositions, nn.SinusoidalPositions)
+        if isinstance(layer, NoPositions):
+            return x
+        table = self._array(layer.table, (layer.max_len, x.columns))
+        return self._put(decode.POSITION, x, x, weight=table)
+
+    def norm(self, layer: nn.Module, x: Vector) -> Vector:
+        self._require(layer, nn.LayerNorm, nn.RMSNorm, nn.Identity)
+        if isinstance(layer, nn.Identity):
+            return x
+        if layer.normalized_shape != (x.columns,):
+            raise Unwritable("a norm over several axes")
+        shape, eps = layer.normalized_shape, layer.eps
+        if isinstance(layer, nn.RMSNorm):
+            eps = float(np.finfo(self.dtype).eps) if eps is None else eps
+            weight, bias, operation = layer.weight, None, decode.RMS_NORM
+        else:
+            weight, bias, operation = layer.weight, layer.bias, decode.LAYER_NORM
+        arrays = {"weight": self._array(weight, shape), "bias": self._array(bias, shape)}
+        return self._put(operation, self._vector(x.columns), x, number=eps, **arrays)
+
+    def linear(
+        self, layer: nn.Module, x: Vector, target: Vector | None = None, activation: int = decode.AS_IT_IS, **how: Any
+    ) -> Vector:
+        """how: `adds` to the target, or written `beside` the linear layer before, which reads the same."""
+        self._require(layer, nn.Linear)
+        N, K = layer.weight.shape
+        target = self._vector(N) if target is None else target
+        if (x.columns, target.columns) != (K, N):
+            raise Unwritable("a linear layer of other sizes")
+        arrays = {"weight": self._array(layer.weight, (N, K)), "bias": self._array(layer.bias, (N,))}
+        return self._put(decode.LINEAR, target, x, depth=K, option=activation, **arrays, **how)
+
+    def attention(self, layer: nn.Module, x: Vector, positions: nn.AttentionPositions | None, target: Vector) -> None:
+        """Self-attention of the new token to those kept and itself, added to the target."""
+        self._require(layer, nn.MultiHeadAttention)
+        H, Hk, D = layer.num_heads, layer.num_kv_heads, layer.head_size
+        parts = self._vector((H + 2 * Hk) * D)
+        query, key, value = (Vector(parts.at + first * D, n * D) for first, n in ((0, H), (H, Hk), (H + Hk, Hk)))
+        self.linear(layer.query_proj, x, query)
+        self.linear(layer.key_proj, x, key, beside=True)
+        self.linear(layer.value_proj, x, value, beside=True)
+        slopes = self._positions(positions, Vector(query.at, (H + Hk) * D), H, D)
+        merged, how = self._vector(H * D), {"depth": D, "heads": H, "key_heads": Hk, "number": 1.0 / math.sqrt(D)}
+        self._put(decode.ATTEND, merged, parts, weight=slopes, **how)
+        self.linear(layer.out_proj, merged, target, adds=True)
+        self._free += [parts, merged]
+
+    def _positions(self, positions: nn.AttentionPositions | None, both: Vector, H: int, D: int) -> NDArray[Any] | None:
+        """Turn queries and keys if that is what positions do, or give their slopes (H,)."""
+        if positions is None:
+            return None
+        self._require(positions, nn.RotaryPositions, nn.AlibiPositions)
+        if isinstance(positions, nn.AlibiPositions):
+            if positions.num_heads != H:
+                raise Unwritable("slopes for another number of heads")
+            return np.array(positions.slopes, self.dtype)
+        assert isinstance(positions, nn.RotaryPositions)
+        if positions.head_size != D:
+            raise Unwritable("angles for another size of heads")
+        if positions not in self._angles:
+            self._angles[positions] = self._put(decode.ANGLES, self._vector(D), weight=positions.rates)
+        pairs = decode.HALVES if positions.pairing == "halves" else decode.NEIGHBOURS
+        self._put(decode.TURN, both, self._angles[positions], depth=D, option=pairs)
+        return None
+
+    def feed_forward(self, layer: nn.Module, x: Vector, target: Vector) -> None:
+        """The feed-forward network's result, added to the target."""
+        self._require(layer, nn.FeedForward)
+        self._require(layer.dropout, nn.Dropout)
+        activation = ACTIVATIONS[layer.activation]
+        if layer.activation in GATES:
+            inner = self.linear(layer.gate, x, activation=activation)
+            factor = self.linear(layer.up, x, beside=True)
+            self._put(decode.MULTIPLY, inner, factor)
+            self._free.append(factor)
+        else:
+            inner = self.linear(layer.up, x, activation=activation)
+        self.linear(layer.down, inner, target, adds=True)
+        self._free.append(inner)
+
+    def block(self, layer: nn.Module, x: Vector, positions: nn.AttentionPositions | None) -> Vector:
+        self._require(layer, nn.Block)
+        self._require(layer.dropout, nn.Dropout)
+        if layer.norm_first:
+            normed = self.norm(layer.norm1, x)
+            self.attention(layer.attention, normed, positions, x)
+            self._release(normed, x)
+            normed = self.norm(layer.norm2, x)
+            self.feed_forward(layer.feed_forward, normed, x)
+            self._release(normed, x)
+            return x
+        self.attention(layer.attention, x, positions, x)
+        normed = self.norm(layer.norm1, x)
+        self._release(x, normed)
+        self.feed_forward(layer.feed_forward, normed, normed)
+        result = self.norm(layer.norm2, normed)
+        self._release(normed, result)
+        return result
+
+    # --- the workspace --------------------------------------------------------------------------------------------
+
+    def _put(self, operation: int, target: Vector, source: Vector | None = None, **fields: Any) -> Vector:
+        start = 0 if source is None else source.at
+        self.instructions.append(Instruction(operation, target.at, start, target.columns, **fields))
+        return target
+
+    def _vector(self, columns: int) -> Vector:
+        """Room for a vector: some that is free again, or new."""
+        for vector in self._free:
+            if vector.columns == columns:
+                self._free.remove(vector)
+                return vector
+        vector = Vector(self.columns, columns)
+        step = CACHE_LINE // 4
+        self.columns += -(-columns // step) * step
+        return vector
+
+    def _release(self, vector: Vector, kept: Vector) -> None:
+        if vector is not kept:
+            self._free.append(vector)
+
+    # --- the model ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _require(layer: Any, *kinds: type) -> None:
+        if type(layer) not in kinds or layer._hooked or "forward" in layer.__dict__:
+            raise Unwritable(f"{type(layer).__name__} where one of {[kind.__name__ for kind in kinds]} can be written")
+
+    def _array(self, tensor: Tensor | None, shape: tuple[int, ...]) -> NDArray[Any] | None:
+        """A weight's memory, which the kernel reads without looking at its sizes."""
+        if tensor is None:
+            return None
+        array = tensor.array
+        if self.dtype is None and array.dtype in (np.float32, np.float64):
+            self.dtype = array.dtype
+        if type(tensor) not in (nn.Parameter, Tensor) or array.dtype != self.dtype:
+            raise Unwritable(f"a weight of {array.dtype}")
+        if array.shape != tuple(shape) or not array.flags.carray:
+            raise Unwritable("a weight of another shape, or not contiguous")
+        return array
+
+
+def _is_part(value: Any) -> bool:
+    return value is None or isinstance(value, (nn.Module, Tensor))

@@ -1,0 +1,376 @@
+"""One new token of each text through a whole model: a program of instructions on vectors, run by one call.
+
+A token costs a small model less arithmetic than Python takes to ask for it, layer by layer. So the model is written
+down once as a program, and a kernel runs it. Each text has a row in the workspace; instructions name columns of it.
+
+    EMBED         target = weight[id] * number
+    POSITION      target = source + weight[position]
+    LAYER_NORM, RMS_NORM    target = source, normalised; number is eps
+    LINEAR        target = activation(weight @ source + bias), or added to target
+    ANGLES        target = cosines and sines of (tokens seen) * weight, the rates of rotary positions
+    TURN          pairs of each head's channels in target turn by the angles in source (`bias` says which pairs)
+    ATTEND        target = attention of source (query, key, value side by side) to the keys kept, and the new one
+    MULTIPLY, ADD           target = target * source, target + source
+
+Shapes: B texts, T keys, H heads, D channels of a head, K numbers into a linear layer and N out of it.
+
+Cost, float32, two cores with AVX-512, a model of 4 layers, 4 heads, 128 channels (3.2 MB of weights) at 32 tokens
+seen, microseconds a token: B = 1 85 (62 of them products, which read the weights from the second-level cache, 6
+attention), B = 8 270, B = 32 790. The same by the layers of the model, one after the other: 795 and 1700.
+
+Versions, B = 1 and 32: sums of plain loops, row by row 92 and 1084; sixteen sums at once (`_dots.py`) 85 and 930; the
+same for scores, and eight values at once 82 and 790. Blocks of weights twice as large: no faster.
+"""
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.np.arrayobj import make_array, populate_array
+
+from tinygrad_tf.kernels import _math
+from tinygrad_tf.kernels._attention_layout import address_of
+from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._dots import FEW, MANY, few_dots, many_dots
+from tinygrad_tf.kernels._math import exp_negative, minus, sigmoid
+from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._plan import plan_linear_thin
+from tinygrad_tf.kernels._scalar import instruction, widest_vectors
+from tinygrad_tf.kernels._thin import add_eight_rows, add_row
+from tinygrad_tf.kernels.gelu import CUBIC, SCALE
+
+Array = np.ndarray
+EMBED, POSITION, LAYER_NORM, RMS_NORM, LINEAR, ANGLES, TURN, ATTEND, MULTIPLY, ADD = range(10)
+AS_IT_IS, RELU, GELU, GELU_TANH, SILU = range(5)  # activations
+HALVES, NEIGHBOURS = range(2)  # the pairs that TURN turns: channels (i, i + D / 2) or (2 i, 2 i + 1)
+SMALLEST_BLOCK = 1 << 14  # multiply-adds of attention
+
+# What the kernel reads of an instruction; a group is one instruction, or LINEARs whose blocks make up one loop.
+OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, HEADS, KEY_HEADS, KEYS, VALUES, CAPACITY = range(13)
+FIRST_BLOCK, ROWS, NUM_FIELDS = 13, 14, 15
+
+
+class Instruction(NamedTuple):
+    """One step of a program; columns are those of the workspace."""
+
+    operation: int
+    target: int
+    source: int = 0
+    columns: int = 0  # numbers in target
+    depth: int = 0  # LINEAR: numbers in source; TURN and ATTEND: D
+    weight: Any = None  # C-contiguous, of the workspace's dtype; ANGLES: float64; ATTEND: slopes (H,), or None
+    bias: Any = None
+    number: float = 0.0  # EMBED: factor; norms: eps; ATTEND: scale
+    option: int = 0  # LINEAR: the activation; TURN: which pairs
+    adds: bool = False  # LINEAR: to target
+    beside: bool = False  # LINEAR: nothing that it reads is written by the LINEAR before, whose loop it joins
+    heads: int = 0
+    key_heads: int = 0
+
+
+class Program(NamedTuple):
+    """Instructions as the kernel reads them; `held` keeps the arrays alive whose addresses are in `code`."""
+
+    code: Array  # (instructions, NUM_FIELDS)
+    numbers: Array  # (instructions,)
+    groups: Array  # (groups, 3): first instruction, the one behind the last, blocks
+    held: list[Array | None]
+
+
+def encode(instructions: Sequence[Instruction]) -> Program:
+    """The program of these instructions; `keep` has still to say where the keys and values lie."""
+    code = np.zeros((len(instructions), NUM_FIELDS), np.int64)
+    groups: list[tuple[int, int, int]] = []
+    for i, one in enumerate(instructions):
+        blocks, rows = plan_linear_thin(one.columns, one.depth) if one.operation == LINEAR else (1, 0)
+        before = groups.pop() if one.beside else (i, i, 0)
+        groups.append((before[0], i + 1, before[2] + blocks))
+        addresses = [0 if a is None else address_of(a) for a in (one.weight, one.bias)]
+        option = one.option * 2 + one.adds
+        code[i] = [*one[:5], *addresses, option, one.heads, one.key_heads, 0, 0, 0, before[2], rows]
+    held = [array for one in instructions for array in (one.weight, one.bias)]
+    return Program(code, np.array([one.number for one in instructions]), np.array(groups, np.int64), held)
+
+
+def keep(program: Program, index: int, keys: Array, values: Array) -> None:
+    """Let ATTEND number `index` read and write its keys and values here, (B, Hk, capacity, D), C-contiguous."""
+    program.code[index, [KEYS, VALUES, CAPACITY]] = address_of(keys), address_of(values), keys.shape[2]
+
+
+def run(program: Program, ids: Array, padding: Array, seen: int, work: Array, scores: Array) -> None:
+    """One token of each text: its id, (B,), goes in; what comes out lies in the workspace (B, columns).
+
+    `seen` tokens are kept of each text, of which the first padding[b] are none. scores: (B * H, more than seen).
+    """
+    run_program(program.code, program.numbers, program.groups, ids, padding, seen, work, scores)
+
+
+# ---------------------------------------------------------------- the plain formulas
+def reference(
+    instructions: Sequence[Instruction], kept: Sequence[tuple[Array, Array]], ids: Array, padding: Array, seen: int,
+    work: Array,
+) -> None:  # fmt: skip
+    """What `run` does, instruction by instruction; kept: keys and values for each ATTEND."""
+    waiting = iter(kept)
+    for one in instructions:
+        target, source = (work[:, at : at + one.columns] for at in (one.target, one.source))
+        if one.operation == EMBED:
+            target[:] = one.weight[ids] * one.number
+        elif one.operation == POSITION:
+            target[:] = source + one.weight[seen - padding]
+        elif one.operation in (LAYER_NORM, RMS_NORM):
+            x = source - source.mean(-1, keepdims=True) if one.operation == LAYER_NORM else source
+            x = x / np.sqrt((x * x).mean(-1, keepdims=True) + one.number)
+            x = x if one.weight is None else x * one.weight
+            target[:] = x if one.bias is None else x + one.bias
+        elif one.operation == LINEAR:
+            y = work[:, one.source : one.source + one.depth] @ one.weight.T
+            y = ACTIVATIONS[one.option](y if one.bias is None else y + one.bias)
+            target[:] = target + y if one.adds else y
+        elif one.operation == ANGLES:
+            target[:] = np.concatenate([np.cos(seen * one.weight), np.sin(seen * one.weight)])
+        elif one.operation == TURN:
+            _turn_reference(one, work)
+        elif one.operation == ATTEND:
+            _attend_reference(one, *next(waiting), padding, seen, work)
+        else:
+            target[:] = target * source if one.operation == MULTIPLY else target + source
+
+
+ACTIVATIONS = {
+    AS_IT_IS: lambda x: x,
+    RELU: lambda x: np.maximum(x, 0),
+    GELU: lambda x: x * np.vectorize(math.erfc)(-x / math.sqrt(2)) / 2,
+    GELU_TANH: lambda x: x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + CUBIC * x**3))) / 2,
+    SILU: lambda x: x / (1 + np.exp(-x)),
+}
+
+
+def _turn_reference(one, work):
+    half = one.depth // 2
+    cos, sin = work[:, None, one.source : one.source + half], work[:, None, one.source + half : one.source + one.depth]
+    heads = work[:, one.target : one.target + one.columns].reshape(len(work), -1, one.depth)
+    first, second = (
+        (slice(0, half), slice(half, None)) if one.option == HALVES else (slice(0, None, 2), slice(1, None, 2))
+    )
+    a, b = heads[..., first].copy(), heads[..., second].copy()
+    heads[..., first], heads[..., second] = a * cos - b * sin, b * cos + a * sin
+    work[:, one.target : one.target + one.columns] = heads.reshape(len(work), -1)
+
+
+def _attend_reference(one, keys, values, padding, seen, work):
+    H, Hk, D = one.heads, one.key_heads, one.depth
+    row = work[:, one.source : one.source + (H + 2 * Hk) * D].reshape(len(work), H + 2 * Hk, D)
+    keys[:, :, seen], values[:, :, seen] = row[:, H : H + Hk], row[:, H + Hk :]
+    for b, h in np.ndindex(len(work), H):
+        seen_by, kept = slice(padding[b], seen + 1), h // (H // Hk)
+        scores = keys[b, kept, seen_by] @ row[b, h] * one.number
+        if one.weight is not None:
+            scores += one.weight[h] * np.arange(len(scores))
+        weights = np.exp(scores - scores.max())
+        at = one.target + h * D
+        work[b, at : at + D] = weights @ values[b, kept, seen_by] / weights.sum()
+
+
+# ---------------------------------------------------------------- the kernel
+@kernel
+def run_program(code, numbers, groups, ids, padding, seen, work, scores):
+    for group in range(groups.shape[0]):
+        first, behind, count = groups[group]
+        one, number = code[first], numbers[first]
+        if one[OPERATION] == LINEAR:
+            linear_blocks(count, code, first, behind, work)
+        elif one[OPERATION] == ATTEND:
+            units = work.shape[0] * one[KEY_HEADS]
+            cost = (seen + 1) * one[DEPTH] * 2 * (one[HEADS] // one[KEY_HEADS])
+            step = max(1, min(units, SMALLEST_BLOCK // cost))
+            attend_blocks((units + step - 1) // step, step, one, number, padding, seen, work, scores)
+        elif one[OPERATION] == ANGLES:
+            put_angles(seen, array_at(one[WEIGHT], 0, one[COLUMNS] // 2, numbers), work, one[TARGET])
+        else:
+            for b in range(work.shape[0]):
+                source = work[b, one[SOURCE] : one[SOURCE] + one[COLUMNS]]
+                target = work[b, one[TARGET] : one[TARGET] + one[COLUMNS]]
+                if one[OPERATION] == TURN:
+                    turn(work[b, one[SOURCE] : one[SOURCE] + one[DEPTH]], target, one[OPTION] // 2)
+                else:
+                    row = ids[b] if one[OPERATION] == EMBED else seen - padding[b] if one[OPERATION] == POSITION else 0
+                    weight = array_at(one[WEIGHT], row * one[COLUMNS], one[COLUMNS], work)
+                    bias = array_at(one[BIAS], 0, one[COLUMNS], work)
+                    on_row(one[OPERATION], source, target, weight, bias, one[WEIGHT] != 0, one[BIAS] != 0, number)
+
+
+@part()
+def on_row(operation, source, target, weight, bias, has_weight, has_bias, number):
+    """What is done to each row alone; weight is that of LAYER_NORM and RMS_NORM, or a row of a table."""
+    widest_vectors()
+    kind = target.dtype.type
+    if operation == EMBED:
+        for i in range(target.size):
+            target[i] = weight[i] * kind(number)
+    elif operation == POSITION:
+        for i in range(target.size):
+            target[i] = source[i] + weight[i]
+    elif operation == MULTIPLY:
+        for i in range(target.size):
+            target[i] *= source[i]
+    elif operation == ADD:
+        for i in range(target.size):
+            target[i] += source[i]
+    else:
+        size, middle, rest = kind(source.size), kind(0), kind(0)
+        if operation == LAYER_NORM:  # the mean is two numbers: one would be too rough for a row far from zero
+            middle = source.sum() / size
+            for i in range(source.size):
+                rest += minus(source[i], middle)
+            rest /= size
+        squares = kind(0)
+        for i in range(source.size):
+            distance = minus(minus(source[i], middle), rest)
+            squares += distance * distance
+        scale = kind(1) / np.sqrt(squares / size + kind(number))
+        for i in range(source.size):
+            target[i] = minus(minus(source[i], middle), rest) * scale
+        if has_weight:
+            for i in range(source.size):
+                target[i] *= weight[i]
+        if has_bias:
+            for i in range(source.size):
+                target[i] += bias[i]
+
+
+@part()
+def put_angles(seen, rates, work, at):
+    for i in range(rates.size):
+        cosine, sine = math.cos(seen * rates[i]), math.sin(seen * rates[i])
+        for b in range(work.shape[0]):
+            work[b, at + i], work[b, at + rates.size + i] = cosine, sine
+
+
+@part()
+def turn(angles, heads, pairs):
+    D = angles.size
+    half = D // 2
+    step, apart = (1, half) if pairs == HALVES else (2, 1)
+    for start in range(0, heads.size, D):
+        for i in range(half):
+            first = start + step * i
+            a, b, cosine, sine = heads[first], heads[first + apart], angles[i], angles[half + i]
+            heads[first], heads[first + apart] = a * cosine - b * sine, b * cosine + a * sine
+
+
+@parallel
+def linear_blocks(index, code, first, behind, work):
+    """Some numbers of every row's target; blocks are counted through all LINEARs of the group."""
+    widest_vectors()
+    while first + 1 < behind and code[first + 1, FIRST_BLOCK] <= index:
+        first += 1
+    one = code[first]
+    N, K, adds, activation = one[COLUMNS], one[DEPTH], one[OPTION] % 2 == 1, one[OPTION] // 2
+    start = (index - one[FIRST_BLOCK]) * one[ROWS]
+    stop = min(N, start + one[ROWS])
+    flat, width, B = work.reshape(work.size), work.shape[1], work.shape[0]
+    weight = array_at(one[WEIGHT], 0, N * K, work)
+    together = B // MANY * MANY
+    if together:
+        for n in range(start, stop, MANY):
+            for b in range(0, together, MANY):
+                x, y = b * width + one[SOURCE], b * width + one[TARGET] + n
+                many_dots(K, flat, x, width, weight, n * K, min(MANY, stop - n) - 1, flat, y, width, adds)
+    for b in range(together, B):
+        for n in range(start, stop, FEW):
+            x, y = b * width + one[SOURCE], b * width + one[TARGET] + n
+            few_dots(K, flat, x, width, weight, n * K, min(FEW, stop - n) - 1, flat, y, width, adds)
+    bias = array_at(one[BIAS], start, stop - start, work)
+    for b in range(B):
+        finish(work[b, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)
+
+
+@part()
+def finish(y, bias, has_bias, activation):
+    kind = y.dtype.type
+    if has_bias:
+        for i in range(y.size):
+            y[i] += bias[i]
+    if activation == RELU:
+        for i in range(y.size):
+            y[i] = kind(0) if y[i] < kind(0) else y[i]
+    elif activation == GELU:
+        for i in range(y.size):
+            y[i] = _math.gelu(y[i])
+    elif activation == GELU_TANH:
+        for i in range(y.size):
+            y[i] *= sigmoid(y[i] * (kind(SCALE) + kind(SCALE * CUBIC) * y[i] * y[i]))
+    elif activation == SILU:
+        for i in range(y.size):
+            y[i] *= sigmoid(y[i])
+
+
+@parallel
+def attend_blocks(index, step, one, scale, padding, seen, work, scores):
+    """Some heads of keys, each with the group of queries that look at it; the new key and value are kept first."""
+    widest_vectors()
+    D, H, Hk, capacity = one[DEPTH], one[HEADS], one[KEY_HEADS], one[CAPACITY]
+    group, flat = H // Hk, work.reshape(work.size)
+    for unit in range(index * step, min(work.shape[0] * Hk, index * step + step)):
+        b, h = divmod(unit, Hk)
+        query = b * work.shape[1] + one[SOURCE]
+        target = b * work.shape[1] + one[TARGET]
+        T = seen + 1 - padding[b]
+        keys = array_at(one[KEYS], (unit * capacity + padding[b]) * D, T * D, work)
+        values = array_at(one[VALUES], (unit * capacity + padding[b]) * D, T * D, work)
+        for d in range(D):
+            keys[(T - 1) * D + d] = flat[query + (H + h) * D + d]
+            values[(T - 1) * D + d] = flat[query + (H + Hk + h) * D + d]
+        for head in range(h * group, h * group + group):
+            slope = array_at(one[WEIGHT], head, 1, work)[0] if one[WEIGHT] else work.dtype.type(0)
+            attend(
+                D, T, flat, query + head * D, keys, values, scores[b * H + head, :T], scale, slope, target + head * D
+            )
+
+
+@part()
+def attend(D, T, flat, query, keys, values, weights, scale, slope, target):
+    """One query of T keys; its D numbers, and those of the result, lie in `flat`."""
+    kind = flat.dtype.type
+    for j in range(0, T, FEW):
+        few_dots(D, flat, query, 0, keys, j * D, min(FEW, T - j) - 1, weights, j, 0, False)
+    top = kind(-np.inf)
+    for j in range(T):
+        weights[j] = weights[j] * kind(scale) + slope * kind(j)
+        top = max(top, weights[j])
+    total = kind(0)
+    for j in range(T):
+        weights[j] = exp_negative(minus(weights[j], top))
+        total += weights[j]
+    for j in range(T):
+        weights[j] /= total
+    for d in range(D):
+        flat[target + d] = 0
+    eights = T // 8 * 8
+    for j in range(0, eights, 8):
+        add_eight_rows(D, weights, j, 1, values, j * D, D, flat, target)
+    for j in range(eights, T):
+        add_row(D, weights, j, 1, values, j * D, D, flat, target)
+
+
+@instruction
+def array_at(typing, address, first, size, like):
+    """`size` numbers of like's type in the memory at `address`, from number `first` on."""
+    n = types.int64
+    return types.Array(like.dtype, 1, "C")(n, n, n, like), _emit_array
+
+
+def _emit_array(context, builder, signature, args):
+    array = make_array(signature.return_type)(context, builder)
+    element = context.get_data_type(signature.return_type.dtype)
+    itemsize = ir.IntType(64)(context.get_abi_sizeof(element))
+    start = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
+    populate_array(array, start, [args[2]], [itemsize], itemsize, meminfo=None)
+    return array._getvalue()
