@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinygrad_tf import Tensor, engine, no_grad
+from tinygrad_tf import Tensor, as_tensor, engine, no_grad
 
 
 def numeric_gradient(value: Callable[[], float], array: np.ndarray, step: float = 1e-3) -> np.ndarray:
@@ -39,11 +39,11 @@ def worst_error(function: Callable[[], Tensor], leaves: Sequence[Tensor], order:
     directions = [rng.normal(size=leaf.shape) for leaf in leaves]
 
     def projected() -> Tensor:
-        return (function() * Tensor(cotangent)).sum()
+        return (function() * as_tensor(cotangent)).sum()
 
     def slope() -> Tensor:
         gradients = engine.grad([projected()], leaves, [None], create_graph=True)
-        parts = [(g * Tensor(d)).sum() for g, d in zip(gradients, directions, strict=True) if g is not None]
+        parts = [(g * as_tensor(d)).sum() for g, d in zip(gradients, directions, strict=True) if g is not None]
         total = parts[0]
         for part in parts[1:]:
             total = total + part

@@ -82,6 +82,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     ),
     "other by name": (lambda t, a, b: t.max(a, other=b) + t.min(input=a, other=b), (A, B)),
     "swapaxes": (lambda t, a: a.swapaxes(axis0=0, axis1=1), (A,)),
+    "swapaxes as a function": (lambda t, a: t.swapaxes(a, axis0=0, axis1=1), (A,)),
+    "split": (lambda t, a: t.split(tensor=a, split_size_or_sections=[1, 2])[1], (A,)),
+    "mode": (lambda t, a: t.mode(a.round(), 0).values + a.round().mode(-1, keepdim=True)[1][0], (A,)),
+    "unique_consecutive of rows": (lambda t, a: t.unique_consecutive(t.cat([a, a[2:]]).detach(), dim=0) + 0 * a, (A,)),
+    "unique_consecutive of columns": (
+        lambda t, a: t.unique_consecutive(t.cat([a[:, :1], a], 1).detach(), True, True, dim=1)[0] + 0 * a,
+        (A,),
+    ),
+    "numpy by force": (lambda t, a: t.from_numpy((a * 1.0).numpy(force=True)) + 0 * a, (A,)),
     "slogdet": (lambda t, a: t.stack(t.linalg.slogdet(a)), (S,)),
     "logdet": (lambda t, a: t.logdet(a), (POSITIVE_DEFINITE,)),
     "cholesky": (lambda t, a: t.linalg.cholesky(a), (POSITIVE_DEFINITE,)),
@@ -127,22 +136,6 @@ def test_function_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> Non
         np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
     if name.startswith(("copysign", "fm")):
         assert (np.signbit(found[0][0]) == np.signbit(found[1][0]))[found[0][0] == found[0][0]].all()
-
-
-def test_decompositions_make_up_the_matrix() -> None:
-    a = tg.tensor(rows(4, 3))
-    q, r = tg.linalg.qr(a)
-    u, s, vh = tg.linalg.svd(a, full_matrices=False)
-    np.testing.assert_allclose((q @ r).numpy(), a.numpy(), atol=1e-12)
-    np.testing.assert_allclose((u * s @ vh).numpy(), a.numpy(), atol=1e-12)
-    np.testing.assert_allclose(tg.linalg.svdvals(a).numpy(), s.numpy())
-    values, vectors = tg.linalg.eigh(a.T @ a)
-    np.testing.assert_allclose((vectors * values @ vectors.T).numpy(), (a.T @ a).numpy(), atol=1e-11)
-    np.testing.assert_allclose(tg.linalg.eigvalsh(a.T @ a).numpy()[::-1], s.numpy() ** 2)
-    np.testing.assert_allclose((tg.linalg.pinv(a) @ a).numpy(), np.eye(3), atol=1e-12)
-    assert tg.linalg.matrix_rank(a @ a.T).item() == 3
-    with pytest.raises(RuntimeError, match="svd: has no gradient here"):
-        tg.linalg.svd(a.requires_grad_())
 
 
 def test_out_writes_into_a_tensor_that_is_there() -> None:
@@ -248,3 +241,31 @@ def test_complex_numbers_are_pairs() -> None:
     ):
         with pytest.raises(RuntimeError, match=words):
             make()
+
+
+def test_arrays_given_to_the_class_become_float32_as_in_pytorch() -> None:
+    """What old tutorials write before a model of float32: torch.Tensor(a table that NumPy read)."""
+    for dtype in (np.float64, np.int64, np.uint8, np.bool_, np.float16):
+        assert tg.Tensor(np.ones((2, 3), dtype)).dtype is tg.float32
+    array = np.zeros(2, np.float32)
+    shared = tg.Tensor(array)
+    array[0] = 1.0
+    assert shared.tolist() == [1.0, 0.0]
+    assert tg.Tensor(tg.ones(2, dtype=tg.float64)).dtype is tg.float64  # a tensor stays what it is
+    assert tg.Tensor(np.int64(2), np.int64(3)).shape == (2, 3) and tg.Tensor([[1]], device="cpu").item() == 1.0
+    with pytest.raises(TypeError, match="dtype must be one of"):
+        tg.Tensor(np.array(["a"]))
+    with pytest.raises(RuntimeError, match="CPU alone"):
+        tg.Tensor([1.0], device="cuda")
+
+
+def test_asarray_shares_memory_or_says_that_it_cannot() -> None:
+    array = np.zeros(2)
+    shared, copied = tg.asarray(array), tg.asarray(array, copy=True)
+    array[0] = 1.0
+    assert shared.tolist() == [1.0, 0.0] and copied.tolist() == [0.0, 0.0]
+    x = tg.ones(2, requires_grad=True)
+    assert tg.asarray(x) is x and not tg.asarray(x, requires_grad=False).requires_grad
+    assert tg.asarray([1, 2], dtype=tg.float64, requires_grad=True).is_leaf
+    with pytest.raises(ValueError, match="asarray: copy=False, but a list cannot become this tensor without a copy"):
+        tg.asarray([1], copy=False)

@@ -21,8 +21,21 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
     "Categorical": lambda t, d, x: d.Categorical(x.exp()),
     "Categorical of logits": lambda t, d, x: d.Categorical(logits=x),
     "Independent": lambda t, d, x: d.Independent(d.Normal(x, x.exp()), 1),
+    "Laplace": lambda t, d, x: d.Laplace(x, x.exp()),
+    "Exponential": lambda t, d, x: d.Exponential(x.exp()),
+    "OneHotCategorical": lambda t, d, x: d.OneHotCategorical(logits=x),
+    "MultivariateNormal of a covariance": lambda t, d, x: d.MultivariateNormal(x, _covariance(t, x)),
+    "MultivariateNormal of a precision": lambda t, d, x: d.MultivariateNormal(x, precision_matrix=_covariance(t, x)),
+    "MultivariateNormal of a triangle": lambda t, d, x: d.MultivariateNormal(
+        x[0], scale_tril=t.linalg.cholesky(_covariance(t, x))
+    ),
 }
+WITH_GRADIENTS = ("Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal")
 X = np.random.default_rng(2).normal(size=(3, 4))
+
+
+def _covariance(t: ModuleType, x: Any) -> Any:
+    return x.unsqueeze(-1) * x.unsqueeze(-2) + 2.0 * t.eye(4, dtype=x.dtype)
 
 
 def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
@@ -34,7 +47,7 @@ def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
     answers = [made.log_prob(s) for s in samples]
     if name != "Uniform":  # of the borders a sample has no gradient
         answers += [made.entropy()]
-    if name.startswith(("Normal", "Uniform", "Independent")):
+    if name.startswith(WITH_GRADIENTS):
         answers += [made.rsample((2,)), made.mean, made.variance, made.stddev]
     if not name.startswith("Uniform"):
         answers += [d.kl_divergence(made, MADE[name](t, d, x.detach() * 0.5))]
@@ -58,7 +71,10 @@ def test_texts_and_shapes() -> None:
     both = D.Independent(D.Normal(tg.zeros(2, 3), 1.0), 1)
     assert both.batch_shape == (2,) and both.event_shape == (3,) and both.sample((4,)).shape == (4, 2, 3)
     assert D.Normal(tg.zeros(2), 1.0).sample().requires_grad is False
-    assert tg.distributions is D
+    assert tg.distributions is D and D.normal.Normal is D.Normal and D.kl.kl_divergence is D.kl_divergence
+    vectors = D.MultivariateNormal(tg.zeros(2), tg.eye(2))
+    assert repr(vectors) == "MultivariateNormal(loc: torch.Size([2]), covariance_matrix: torch.Size([2, 2]))"
+    assert vectors.scale_tril.equal(tg.eye(2)) and vectors.precision_matrix.equal(tg.eye(2))
 
 
 @pytest.mark.parametrize(
@@ -78,6 +94,28 @@ def test_texts_and_shapes() -> None:
             "batch_ndims must be at most 0, got 1",
         ),
         (lambda: D.kl_divergence(D.Normal(0.0, 1.0), D.Uniform(0.0, 1.0)), NotImplementedError, "Normal and Uniform"),
+        (lambda: D.Laplace(0.0, 0.0), ValueError, "Laplace: scale must be positive, got 0.0"),
+        (lambda: D.Exponential(-1.0), ValueError, "Exponential: rate must be positive, got -1.0"),
+        (
+            lambda: D.MultivariateNormal(tg.zeros(2)),
+            ValueError,
+            "either covariance_matrix or precision",
+        ),
+        (
+            lambda: D.MultivariateNormal(tg.zeros(2), tg.zeros(2)),
+            ValueError,
+            r"covariance_matrix of shape \(..., k, k\)",
+        ),
+        (
+            lambda: D.MultivariateNormal(tg.zeros(2), tg.tensor([[1.0, 0.5], [0.0, 1.0]])),
+            ValueError,
+            "covariance_matrix must be symmetric",
+        ),
+        (
+            lambda: D.MultivariateNormal(tg.zeros(2), scale_tril=-tg.eye(2)),
+            ValueError,
+            "scale_tril must be lower triangular with a positive diagonal",
+        ),
     ],
 )
 def test_misuse_is_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:

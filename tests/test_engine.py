@@ -130,7 +130,7 @@ SENDERS = {  # operations that send back arrays of many layouts
 def test_the_gradient_of_a_leaf_lies_in_memory_as_the_leaf_does(layout: str, sender: str, create_graph: bool) -> None:
     """In the same order if the leaf fills its memory, and in C's order otherwise, as PyTorch promises."""
     memory, order = LAYOUTS[layout]
-    x = Tensor(memory, requires_grad=True)
+    x = tg.as_tensor(memory).requires_grad_()
     for _ in range(2):
         SENDERS[sender](x).sum().backward(create_graph=create_graph)
         assert x.grad.array.transpose(order).flags.c_contiguous

@@ -21,11 +21,11 @@ OTHER = np.array([0.7, -0.2, 1.1])
 
 
 def leaf(array: Any) -> Tensor:
-    return Tensor(np.array(array, np.float64), requires_grad=True)
+    return tg.as_tensor(np.array(array, np.float64)).requires_grad_()
 
 
 def plain(array: Any) -> Tensor:
-    return Tensor(np.array(array, np.float64))
+    return tg.as_tensor(np.array(array, np.float64))
 
 
 # --- grad and backward ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from tinygrad_tf.tensor import Tensor
 
 
 def leaf(array: Any) -> Tensor:
-    return Tensor(np.asarray(array, np.float64), requires_grad=True)
+    return tg.as_tensor(np.asarray(array, np.float64)).requires_grad_()
 
 
 @pytest.fixture
@@ -91,19 +91,19 @@ def test_the_inputs_are_left_bit_for_bit(x: Tensor) -> None:
 def test_layouts_in_memory() -> None:
     base = np.arange(24.0).reshape(4, 6) / 10 + 0.1
     for array in (base.T, base[:, ::2], base[::-1], np.asfortranarray(base), base[1:, 1:3].T):
-        t = Tensor(array, requires_grad=True)
+        t = tg.as_tensor(array).requires_grad_()
         assert t.array.strides == array.strides
         assert gradcheck(lambda t: (t * t * t.sin()).sum(0), (t,))
         assert not gradcheck(lambda t: (t * t.detach()).sum(0), (t,), raise_exception=False)
 
 
 def test_elements_that_share_memory_are_refused() -> None:
-    wide = Tensor(np.broadcast_to(np.array([1.0, 2.0]), (3, 2)), requires_grad=True)
+    wide = tg.as_tensor(np.broadcast_to(np.array([1.0, 2.0]), (3, 2))).requires_grad_()
     with pytest.raises(RuntimeError, match="share memory"):
         gradcheck(lambda t: t * t, (wide,))
     window = np.lib.stride_tricks.sliding_window_view(np.arange(5.0), 3)
     with pytest.raises(RuntimeError, match="share memory"):
-        gradcheck(lambda t: t * t, (Tensor(window, requires_grad=True),))
+        gradcheck(lambda t: t * t, (tg.as_tensor(window).requires_grad_(),))
 
 
 def test_several_inputs_outputs_and_the_same_input_twice(x: Tensor) -> None:
@@ -116,13 +116,13 @@ def test_several_inputs_outputs_and_the_same_input_twice(x: Tensor) -> None:
 
 
 def test_other_arguments_are_handed_through(x: Tensor) -> None:
-    assert gradcheck(lambda x, n, ids, c: x[ids] * n + c, (x, 3, tg.tensor([0, 1, 1]), Tensor(np.ones(3))))
+    assert gradcheck(lambda x, n, ids, c: x[ids] * n + c, (x, 3, tg.tensor([0, 1, 1]), tg.as_tensor(np.ones(3))))
 
 
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
-        (lambda x: gradcheck(lambda t: t * 2, (Tensor(np.ones(2)),)), ValueError, "nothing to check"),
+        (lambda x: gradcheck(lambda t: t * 2, (tg.as_tensor(np.ones(2)),)), ValueError, "nothing to check"),
         (lambda x: gradcheck(lambda t: None, (x,)), ValueError, "return"),
         (lambda x: gradcheck(lambda t: 3.0, (x,)), ValueError, "float"),
         (lambda x: gradcheck(lambda t: t.data.mul_(2) * t, (x,)), ValueError, "in place"),
@@ -145,7 +145,7 @@ def test_what_cannot_be_checked_is_one_clear_line(x: Tensor, call: Any, error: t
 
 
 def test_float32_warns_and_names_float64() -> None:
-    t = Tensor(np.array([0.7, -1.2], np.float32), requires_grad=True)
+    t = tg.as_tensor(np.array([0.7, -1.2], np.float32)).requires_grad_()
     with pytest.warns(UserWarning, match="float64"):
         assert gradcheck(lambda t: (t * t).sum(), (t,)) is True
     with pytest.warns(UserWarning, match="float64"):
@@ -191,7 +191,7 @@ def test_nondeterministic_backward() -> None:
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
-            return g * 2 + Tensor(random.standard_normal(g.shape) * 1e-9)
+            return g * 2 + tg.as_tensor(random.standard_normal(g.shape) * 1e-9)
 
     with pytest.raises(GradcheckError, match="not deterministic"):
         gradcheck(Noisy.apply, (leaf([1.0, 2.0]),))
@@ -329,7 +329,7 @@ def test_same_answers_as_torch() -> None:
 def test_read_only_inputs_keep_their_memory() -> None:
     array = np.array([1.0, 2.0])
     array.flags.writeable = False
-    t = Tensor(array, requires_grad=True)
+    t = tg.as_tensor(array).requires_grad_()
     assert gradcheck(lambda t: t * t, (t,))
     assert t.array is array
 

@@ -19,7 +19,7 @@ SCALES = [1e-8, 1e-4, 1.0, 1e4, 1e8]
 
 
 def leaf(array: Any) -> Tensor:
-    return Tensor(np.asarray(array, np.float64), requires_grad=True)
+    return tg.as_tensor(np.asarray(array, np.float64)).requires_grad_()
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -48,8 +48,8 @@ def scaled() -> list[tuple[str, Function, tuple[Tensor, ...]]]:
         ]
     spread = 10.0 ** np.arange(-8, 9)
     found += [
-        ("one scale for each", lambda x: (x * Tensor(spread)).sin(), (normal(17),)),
-        ("summed", lambda x: (x * Tensor(spread)).sin().sum(), (normal(17, seed=2),)),
+        ("one scale for each", lambda x: (x * tg.as_tensor(spread)).sin(), (normal(17),)),
+        ("summed", lambda x: (x * tg.as_tensor(spread)).sin().sum(), (normal(17, seed=2),)),
         ("logs of all sizes", lambda x: x.log().sum(), (leaf(spread),)),
         ("offset lost again", lambda x: ((x + 1e6) - 1e6).exp(), (normal(4),)),
         ("float32 inside", lambda x: x.float().sin().double(), (normal(6),)),
@@ -136,7 +136,7 @@ def test_one_wrong_entry_among_thousands_is_seen() -> None:
 
     def function(x: Any) -> Any:
         y = (x * x * 0.5).sin()
-        return (y * Tensor(mask) + (y * Tensor(1 - mask)).detach()).sum()
+        return (y * tg.as_tensor(mask) + (y * tg.as_tensor(1 - mask)).detach()).sum()
 
     report = gradient_report(function, normal(2500))
     assert report.verdict == WRONG
@@ -174,7 +174,7 @@ def test_a_kink_that_is_near_but_not_here_does_no_harm(distance: float) -> None:
 
 def test_what_is_not_deterministic_is_called_so() -> None:
     random = np.random.default_rng(0)
-    report = gradient_report(lambda x: x * Tensor(random.standard_normal(3)), normal(3))
+    report = gradient_report(lambda x: x * tg.as_tensor(random.standard_normal(3)), normal(3))
     assert report.verdict == "not deterministic"
     assert not report.passes()
 

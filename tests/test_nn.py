@@ -78,6 +78,10 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
         lambda t, x, w, b: t.nn.functional.group_norm(x, 2, w, b),
         (rows(3, 4, 5), rows(4), rows(4, seed=1)),
     ),
+    "instance_norm": (
+        lambda t, x, w, b: t.nn.functional.instance_norm(x, None, None, w, b),
+        (rows(3, 4, 5), rows(4), rows(4, seed=1)),
+    ),
     "batch_norm": (
         lambda t, x, w, b: t.nn.functional.batch_norm(x, None, None, w, b, training=True),
         (rows(6, 3), rows(3), rows(3, seed=1)),
@@ -98,6 +102,7 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
     "smooth_l1_loss": (lambda t, x, y: t.nn.functional.smooth_l1_loss(x, y, beta=0.7), (X, Y)),
     "smooth_l1_loss beta 0": (lambda t, x, y: t.nn.functional.smooth_l1_loss(x, y, beta=0.0), (X, Y)),
     "huber_loss": (lambda t, x, y: t.nn.functional.huber_loss(x, y, delta=0.7), (X, Y)),
+    "huber_loss weighted": (lambda t, x, y, w: t.nn.functional.huber_loss(x, y, weight=w), (X, Y, shares(4, 5))),
     "kl_div": (lambda t, x, y: t.nn.functional.kl_div(x, y, reduction="batchmean"), (X, shares(4, 5))),
     "kl_div none": (lambda t, x, y: t.nn.functional.kl_div(x, y, reduction="none"), (X, shares(4, 5))),
     "kl_div log": (lambda t, x, y: t.nn.functional.kl_div(x, y, reduction="sum", log_target=True), (X, Y)),
@@ -232,6 +237,10 @@ MODULES: dict[str, Callable[[Any], Any]] = {
     "RMSNorm": lambda n: n.RMSNorm(4),
     "BatchNorm1d": lambda n: n.BatchNorm1d(5),
     "GroupNorm": lambda n: n.GroupNorm(2, 4),
+    "InstanceNorm1d": lambda n: n.InstanceNorm1d(5),
+    "InstanceNorm2d": lambda n: n.InstanceNorm2d(5, affine=True, track_running_stats=True),
+    "cells": lambda n: n.ModuleList([n.RNNCell(2, 3), n.LSTMCell(2, 3, bias=False), n.GRUCell(2, 3)]),
+    "RNNCell relu": lambda n: n.RNNCell(2, 3, nonlinearity="relu"),
     "PReLU": lambda n: n.PReLU(3),
     "MultiheadAttention": lambda n: n.MultiheadAttention(8, 2),
     "MultiheadAttention kdim": lambda n: n.MultiheadAttention(8, 2, kdim=3, vdim=5, add_bias_kv=True, bias=False),
@@ -401,6 +410,23 @@ def test_batch_norm_keeps_running_statistics(torch: ModuleType, momentum: float 
     np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(4, 3, 5), (3, 5), (4, 3, 2, 5)])
+def test_instance_norm_keeps_running_statistics(torch: ModuleType, shape: tuple[int, ...]) -> None:
+    made = [
+        (n.InstanceNorm2d if len(shape) == 4 else n.InstanceNorm1d)(3, affine=True, track_running_stats=True)
+        for n in (torch.nn, nn)
+    ]
+    theirs, ours = made
+    for step in range(4):
+        if step == 3:
+            theirs.eval(), ours.eval()
+        x = rows(*shape, seed=step).astype(np.float32)
+        want, got = theirs(torch.tensor(x)), ours(tg.tensor(x))
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-4, atol=1e-5)
+    for name, value in theirs.state_dict().items():
+        np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_dropout_drops_what_pytorch_drops(torch: ModuleType) -> None:
     torch.manual_seed(3)
     tg.manual_seed(3)
@@ -516,6 +542,8 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: nn.GroupNorm(3, 4), ValueError, "4 .*3"),
         (lambda: nn.BatchNorm1d(3)(tg.ones(1, 3)), ValueError, "more than one value"),
         (lambda: nn.BatchNorm1d(3)(tg.ones(2, 4)), ValueError, r"\(N, 3\)"),
+        (lambda: nn.InstanceNorm1d(3)(tg.ones(2, 4, 5)), ValueError, r"\(N, 3, L\) or \(3, L\), got \(2, 4, 5\)"),
+        (lambda: nn.InstanceNorm2d(3)(tg.ones(2, 3, 1, 1)), ValueError, "more than one value per channel"),
         (lambda: nn.Transformer(4, 2)(tg.ones(3, 1, 4), tg.ones(3, 2, 4)), RuntimeError, "same N"),
         (lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"), RuntimeError, "tanh"),
         (lambda: F.one_hot(tg.tensor([0, 5]), 3), RuntimeError, r"\[0, 2\].*5"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.differences import worst_error
-from tinygrad_tf import Tensor, creation, engine, kernels, ops, regions, use_reference
+from tinygrad_tf import Tensor, as_tensor, creation, engine, kernels, ops, regions, use_reference
 from tinygrad_tf.checks import CASES, Case
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -136,7 +136,7 @@ def second_order(
 
 
 def projection(out: Tensor) -> Tensor:
-    return Tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.array.dtype))
+    return as_tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.array.dtype))
 
 
 def arrays_of(gradients: list[Tensor | None], leaves: list[Tensor]) -> list[np.ndarray]:

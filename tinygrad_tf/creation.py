@@ -119,7 +119,27 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return tensor(data, dtype=dtype, device=device)
 
 
-asarray = as_tensor
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None
+) -> Tensor:
+    """A tensor on the memory of `obj` where that is possible.
+
+    copy: True for memory of its own, False for an error where a copy would be needed. requires_grad: True for a leaf,
+    False for a tensor without a graph; by default that of `obj`, with its graph.
+
+    >>> asarray([1.0, 2.0], requires_grad=True)
+    tensor([1., 2.], requires_grad=True)
+    """
+    result = as_tensor(obj, dtype, device)
+    memory = obj.array if isinstance(obj, Tensor) else obj if isinstance(obj, np.ndarray) else None
+    shared = memory is not None and np.may_share_memory(result.array, memory)
+    if copy is False and not shared:
+        raise ValueError(f"asarray: copy=False, but a {type(obj).__name__} cannot become this tensor without a copy")
+    if requires_grad is not None and requires_grad != result.requires_grad:
+        result = result.detach()
+    if copy and shared:
+        result = result.clone()
+    return result.requires_grad_() if requires_grad else result
 
 
 def from_numpy(array: np.ndarray) -> Tensor:

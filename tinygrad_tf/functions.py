@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
@@ -36,6 +37,8 @@ def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatena
             number_first = NUMBER_FIRST.get(name) if isinstance(input, (int, float)) and not options else None
             if number_first is not None and len(args) == 1 and isinstance(args[0], Tensor):
                 return number_first(input, args[0])
+            if hasattr(input, "is_complex") and hasattr(input, name):  # a ComplexTensor, whose file stands above
+                return getattr(input, name)(*args, **options)
             raise TypeError(f"{name}: input must be a tensor, got {type(input).__name__}")
         if not options:
             return method(input, *args, **options)
@@ -46,6 +49,19 @@ def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatena
     function.__name__ = function.__qualname__ = name
     function.__doc__, function.__wrapped__ = method.__doc__, method  # type: ignore[attr-defined]
     return function
+
+
+def _called(function: Callable[..., R], **names: str) -> Callable[..., R]:
+    """The function, some of whose arguments PyTorch calls otherwise than the method's: {its name: the method's}."""
+
+    @functools.wraps(function)
+    def renamed(*args: Any, **options: Any) -> R:
+        for theirs, ours in names.items():
+            if theirs in options:
+                options[ours] = options.pop(theirs)
+        return function(*args, **options)
+
+    return renamed
 
 
 def _written(name: str, out: Any, result: Any) -> Any:
@@ -190,6 +206,7 @@ argsort = _function(Tensor.argsort)
 topk = _function(Tensor.topk)
 kthvalue = _function(Tensor.kthvalue)
 median = _function(Tensor.median)
+mode = _function(Tensor.mode)
 quantile = _function(Tensor.quantile)
 unique = _function(Tensor.unique)
 unique_consecutive = _function(Tensor.unique_consecutive)
@@ -205,12 +222,12 @@ unflatten = _function(Tensor.unflatten)
 transpose = _function(Tensor.transpose)
 permute = _function(Tensor.permute)
 movedim = _function(Tensor.movedim)
-swapaxes, swapdims, moveaxis = transpose, transpose, movedim
+swapaxes, swapdims, moveaxis = _function(Tensor.swapaxes), transpose, movedim
 t = _function(Tensor.t)
 unsqueeze = _function(Tensor.unsqueeze)
 squeeze = _function(Tensor.squeeze)
 clone = _function(Tensor.clone)
-split = _function(Tensor.split)
+split = _called(_function(Tensor.split), tensor="input", split_size_or_sections="split_size")
 chunk = _function(Tensor.chunk)
 tensor_split = _function(Tensor.tensor_split)
 unbind = _function(Tensor.unbind)
@@ -424,15 +441,15 @@ __all__ = [
     "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p", "log2", "log10",
     "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
     "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean",
-    "median", "min", "minimum", "mm", "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv", "nan_to_num",
-    "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal", "numel", "outer", "permute",
-    "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu", "remainder", "repeat_interleave",
-    "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub", "scatter", "scatter_add", "scatter_reduce",
-    "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign", "sin", "sinh", "slogdet", "softmax",
-    "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract", "sum", "swapaxes", "swapdims", "t",
-    "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile", "topk", "trace", "transpose", "tril", "triu",
-    "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive", "unsqueeze", "var", "vstack",
-    "where",
+    "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv",
+    "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal", "numel",
+    "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu", "remainder",
+    "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub", "scatter",
+    "scatter_add", "scatter_reduce", "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign", "sin",
+    "sinh", "slogdet", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract",
+    "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile", "topk",
+    "trace", "transpose", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive",
+    "unsqueeze", "var", "vstack", "where",
 ]
 # fmt: on
 

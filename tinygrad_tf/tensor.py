@@ -9,6 +9,8 @@ from typing import Any, overload
 import numpy as np
 
 from tinygrad_tf import engine
+from tinygrad_tf._device import checked
+from tinygrad_tf.dtypes import as_dtype
 from tinygrad_tf.methods import ElementwiseMethods, IndexingMethods, PythonTypeMethods, ReductionMethods, ShapeMethods
 from tinygrad_tf.methods._tools import in_place, operand
 from tinygrad_tf.ops import compare, elementwise, index, inplace, linalg
@@ -85,8 +87,12 @@ class Tensor(
 
     __hash__ = object.__hash__
 
-    def __init__(self, *data: Any, requires_grad: bool = False):
-        """Tensor(array or tensor): on its memory; Tensor([1, 2]): a float32 copy; Tensor(2, 3): zeros of that shape."""
+    def __init__(self, *data: Any, device: Any = None, requires_grad: bool = False):
+        """Tensor([1, 2]), Tensor(array): of the default dtype, float32, whatever the array's (tensor() and from_numpy()
+        keep that one), on its memory if it has that dtype; Tensor(tensor): on its memory; Tensor(2, 3): zeros of that
+        shape.
+        """
+        checked(device)
         shared = data[0].storage if len(data) == 1 and isinstance(data[0], engine.Tensor) else engine.Storage()
         self.array, self.node, self._grad, self.storage, self.view_of = _constructed(data), None, None, shared, None
         if requires_grad:
@@ -171,9 +177,9 @@ class Tensor(
     def tolist(self) -> Any:
         return self.array.tolist()
 
-    def numpy(self) -> np.ndarray:
-        """The array itself, not a copy."""
-        if self.requires_grad:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The array itself, not a copy. force: also of a tensor that requires a gradient."""
+        if self.requires_grad and not force:
             raise RuntimeError("numpy: this tensor requires a gradient; use tensor.detach().numpy()")
         return self.array
 
@@ -467,14 +473,16 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
         (first,) = data
         if isinstance(first, engine.Tensor):
             return first.array
-        if isinstance(first, (np.ndarray, np.generic)):
-            return plain_array(np.asanyarray(first))
+        if isinstance(first, (np.ndarray, np.floating, np.bool_)):
+            array = plain_array(np.asanyarray(first))
+            as_dtype(array.dtype)  # refuses what no tensor holds
+            return _floats(array)
         if isinstance(first, float):
             raise TypeError("Tensor: needs data or sizes; for a number use tensor(number)")
-        if not isinstance(first, int):
+        if not isinstance(first, (int, np.integer)):
             first = tuple(first) if isinstance(first, (tuple, range, Size)) else first
             return np.zeros(first, default_float()) if isinstance(data[0], Size) else _floats(first)
-    if not all(isinstance(n, int) for n in data):
+    if not all(isinstance(n, (int, np.integer)) for n in data):
         raise TypeError(
             f"Tensor: needs data (a list, an array) or sizes, got {', '.join(type(n).__name__ for n in data)}"
         )
@@ -484,7 +492,7 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
 def _floats(data: Any) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
-            return np.array(data, dtype=default_float())
+            return np.asarray(data, dtype=default_float())
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"Tensor: nested lists of numbers must have the same length at each level ({error})"

@@ -13,7 +13,7 @@ import numpy as np
 from tests.differences import worst_error
 from tests.mutation.damage import Damage, Mutant, Site, rules_of
 from tests.test_table import first_order, rng_of, test_first_order, test_second_order
-from tinygrad_tf import Tensor
+from tinygrad_tf import Tensor, as_tensor
 from tinygrad_tf.checks import Case
 from tinygrad_tf.engine import Fused, Operation, grad, use_reference
 
@@ -48,10 +48,10 @@ def square_of(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
 def both_orders(function: Callable[[], Tensor], leaves: list[Tensor]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(the value and the gradients, recorded; the gradients of a projection of these gradients)."""
     out = function()
-    cotangent = Tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.dtype))
+    cotangent = as_tensor(np.random.default_rng(1).normal(size=out.shape).astype(out.dtype))
     gradients = grad([out], leaves, [cotangent], create_graph=True)
     roots = [g for g in gradients if g is not None and g.node is not None]
-    directions = [Tensor(np.random.default_rng(i).normal(size=g.shape).astype(g.dtype)) for i, g in enumerate(roots)]
+    directions = [as_tensor(np.random.default_rng(i).normal(size=g.shape).astype(g.dtype)) for i, g in enumerate(roots)]
     second = grad(roots, leaves, directions) if roots else [None] * len(leaves)
     return [out.array, *arrays(gradients, leaves)], arrays(second, leaves)
 

@@ -69,7 +69,7 @@ ZEROS = tg.tensor([[1.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [1.0, 1.0,
 
 def op(name: str, function: Callable[..., Any], *inputs: Maker, order: int = 2, strides: bool = True) -> None:
     def build(rng: np.random.Generator, dtype: Any) -> Built:
-        leaves = [Tensor(m(rng).astype(dtype), requires_grad=True) for m in inputs]
+        leaves = [tg.as_tensor(m(rng).astype(dtype)).requires_grad_() for m in inputs]
         return lambda: function(*leaves), leaves
 
     CASES.append(Case(name, build, order, strides, function, inputs))
@@ -85,7 +85,7 @@ def layer(
         module = make().to(np.dtype(dtype))
         for p in module.parameters():
             p.array[...] = rng.normal(size=p.shape) * 0.5
-        leaves = [Tensor(m(rng).astype(dtype), requires_grad=True) for m in inputs]
+        leaves = [tg.as_tensor(m(rng).astype(dtype)).requires_grad_() for m in inputs]
         return lambda: run(module, *leaves), [*leaves, *module.parameters()]
 
     run = call or (lambda module, *tensors: module(*tensors))
@@ -211,6 +211,7 @@ op("sort", lambda a: a.sort(0, descending=True).values, spread(4, 3))
 op("topk", lambda a: a.topk(2, 0).values, spread(4, 3))
 op("kthvalue", lambda a: a.kthvalue(2).values, spread(3, 4))
 op("median", lambda a: a.median(1).values, spread(3, 4))
+op("mode", lambda a: a.mode(1).values, spread(3, 4))
 op("quantile", lambda a: a.quantile(0.3, 1), spread(3, 4))
 op("trapezoid", lambda y, x: tg.trapezoid(y, x.exp()), normal(2, 4), normal(4))
 op("cosine_similarity", tg.cosine_similarity, normal(3, 4), normal(1, 4))
@@ -431,6 +432,8 @@ layer(
 layer("Bilinear", lambda: nn.Bilinear(3, 2, 4), normal(5, 3), normal(5, 2))
 layer("BatchNorm1d", lambda: nn.BatchNorm1d(3, track_running_stats=False), normal(5, 3))
 layer("GroupNorm", lambda: nn.GroupNorm(2, 4), normal(2, 4, 3))
+layer("InstanceNorm1d", lambda: nn.InstanceNorm1d(3, affine=True, track_running_stats=True), normal(2, 3, 4))
+layer("InstanceNorm2d", lambda: nn.InstanceNorm2d(3, affine=True), normal(2, 3, 2, 2))
 layer("PReLU", lambda: nn.PReLU(3), spread(2, 3))
 for _activation in (
     nn.ELU(0.5), nn.CELU(0.5), nn.SELU(), nn.LeakyReLU(), nn.Mish(), nn.Softplus(2.0), nn.LogSigmoid(), nn.Softsign(),

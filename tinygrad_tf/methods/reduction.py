@@ -29,7 +29,7 @@ class ValuesIndices(NamedTuple):
 
 PAIRS = {
     name: type(name, (ValuesIndices,), {"__slots__": (), "__doc__": ValuesIndices.__doc__})
-    for name in ("max", "min", "sort", "topk", "kthvalue", "median", "cummax", "cummin")
+    for name in ("max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax", "cummin")
 }
 
 
@@ -215,6 +215,11 @@ class ReductionMethods(engine.Tensor):
         """The k-th smallest along dim, k from 1 on, and where it is."""
         return PAIRS["kthvalue"](*order.kthvalue(self, k, dim, keepdim))
 
+    @numpy_names
+    def mode(self, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+        """The most frequent element along dim, the smallest of several such, and where it is last."""
+        return PAIRS["mode"](*order.mode(self, dim, keepdim))
+
     @overload
     def median(self) -> Tensor: ...
     @overload
@@ -254,12 +259,17 @@ class ReductionMethods(engine.Tensor):
 
     @overload
     def unique_consecutive(
-        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False
+        self, return_inverse: Literal[False] = False, return_counts: Literal[False] = False, dim: int | None = None
     ) -> Tensor: ...
     @overload
-    def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False) -> Any: ...
-    def unique_consecutive(self, return_inverse: bool = False, return_counts: bool = False) -> Any:
-        return order.unique_consecutive(self, return_inverse, return_counts)
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any: ...
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """The elements (or slices of axis `dim`) without those that equal the one before."""
+        return order.unique_consecutive(self, return_inverse, return_counts, dim)
 
     def bincount(self, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
         """How often 0, 1, 2, ... occur in a vector (or the sum of their weights)."""

@@ -95,7 +95,7 @@ from tinygrad_tf.nn.loss import (
 from tinygrad_tf.nn.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.multihead import MultiheadAttention
-from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.nn.pooling import (
     AdaptiveAvgPool1d,
@@ -187,6 +187,8 @@ __all__ = [
     "Hardtanh",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",

@@ -154,3 +154,45 @@ class BatchNorm2d(BatchNorm1d):
 
     dimensions = (4,)
     wanted = "(N, {0}, H, W)"
+
+
+class InstanceNorm1d(BatchNorm1d):
+    """Normalise each channel of each example, x (N, C, L) or (C, L), over L (Ulyanov et al., 2016).
+
+    Without `track_running_stats` the same in training and evaluation.
+    """
+
+    dimensions = (2, 3)
+    wanted = "(N, {0}, L) or ({0}, L)"
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        batched = input.ndim == max(self.dimensions)
+        if input.ndim not in self.dimensions or input.shape[int(batched)] != self.num_features:
+            wanted = self.wanted.format(self.num_features)
+            raise ValueError(f"{type(self).__name__}: input must be {wanted}, got {tuple(input.shape)}")
+        own = self.training or self.running_mean is None
+        x = input if batched else input.unsqueeze(0)
+        settings = (own, self.momentum or 0.0, self.eps)
+        out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, *settings)
+        return out if batched else out.squeeze(0)
+
+
+class InstanceNorm2d(InstanceNorm1d):
+    """InstanceNorm1d for images (N, C, H, W) or (C, H, W)."""
+
+    dimensions = (3, 4)
+    wanted = "(N, {0}, H, W) or ({0}, H, W)"

@@ -332,7 +332,8 @@ class _Cell(_Step, Module):
         return state[0] if self.states == 1 else state
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}, bias={self.bias_ih is not None}"
+        bias = "" if self.bias_ih is not None else ", bias=False"
+        return f"{self.input_size}, {self.hidden_size}{bias}"
 
 
 class RNNCell(_RNNStep, _Cell):
@@ -341,6 +342,10 @@ class RNNCell(_RNNStep, _Cell):
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"):
         self.nonlinearity = _check_nonlinearity(nonlinearity)
         super().__init__(input_size, hidden_size, bias)
+
+    def extra_repr(self) -> str:
+        kind = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
+        return super().extra_repr() + kind
 
 
 class LSTMCell(_LSTMStep, _Cell):

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, primitive
+from tinygrad_tf.operation import is_view
 from tinygrad_tf.ops._places import may_repeat
+from tinygrad_tf.ops._types import in_order
 from tinygrad_tf.regions import Region, wide
 
 
@@ -23,7 +25,9 @@ def _scatter_rule(g: Any, index: Any, shapes: list[tuple[int, ...]]) -> Any:
 
 @primitive(view=True, x=_scatter_rule)
 def getitem(x: np.ndarray, *, index: Any) -> np.ndarray:
-    return x[index]
+    found = x[index]
+    lies_well = type(found) is not np.ndarray or found.flags.c_contiguous or is_view(found, x)
+    return found if lies_well else in_order(found)
 
 
 @primitive(g=lambda h, index: getitem(h, index=index))

@@ -25,6 +25,13 @@ def set_default_float(dtype: np.dtype) -> None:
     _defaults[float] = dtype
 
 
+def in_order(array: Any) -> ndarray:
+    """The array laid out in the order of its axes, so that `.view()` takes it. NumPy lays results out as the inputs
+    lie; PyTorch only those of operations element by element.
+    """
+    return np.asarray(array, order="C")
+
+
 def category(dtype: np.dtype) -> int:
     """0 for bool, 1 for integers, 2 for floating point (the bfloat16 of ml_dtypes has kind V)."""
     return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)

@@ -13,7 +13,15 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
-from tinygrad_tf.ops._types import category, default_float, float_input, promoted, promoted_to_float, result_type
+from tinygrad_tf.ops._types import (
+    category,
+    default_float,
+    float_input,
+    in_order,
+    promoted,
+    promoted_to_float,
+    result_type,
+)
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
@@ -431,7 +439,7 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     b=lambda g, condition: where(condition, 0.0, g),
 )
 def where(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
-    return np.where(condition, a, b)
+    return in_order(np.where(condition, a, b))
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:

@@ -98,6 +98,22 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
     return _picked(x, dim, places if not x.array.ndim else np.take(places, [k - 1], dim), keepdim)
 
 
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
+    """The most frequent element along dim, the smallest of several such, and where it is last."""
+    dim = axis("mode", dim, x.array.ndim)
+    if not x.array.ndim:
+        return kthvalue(x, 1, dim, keepdim)
+    if not x.array.shape[dim]:
+        raise IndexError(f"mode: there is no mode along dim {dim} of shape {x.array.shape}")
+    places = sorted_places(x.array, dim, False)
+    rows = np.moveaxis(np.take_along_axis(x.array, places, dim), dim, -1)
+    counts = np.arange(rows.shape[-1])
+    first = np.zeros(rows.shape, np.int64)  # where the run of equals began that each element belongs to
+    first[..., 1:] = np.where(rows[..., 1:] != rows[..., :-1], counts[1:], 0)
+    last = np.argmax(counts - np.maximum.accumulate(first, axis=-1), axis=-1, keepdims=True)
+    return _picked(x, dim, np.take_along_axis(places, np.moveaxis(last, -1, dim), dim), keepdim)
+
+
 def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
     """The middle element, the lower one of two; NaN if there is one."""
     dim = axis("median", dim, x.array.ndim)
@@ -179,17 +195,21 @@ def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False,
     return made if len(made) > 1 else made[0]
 
 
-def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    """The flattened elements without those that equal the one before."""
-    flat = x.array.reshape(-1)
-    new = np.ones(flat.shape, bool)
-    new[1:] = flat[1:] != flat[:-1]
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The flattened elements (or the slices of axis `dim`) without those that equal the one before."""
+    dim = dim if dim is None else axis("unique_consecutive", dim, x.array.ndim)
+    rows = x.array.reshape(-1) if dim is None else np.moveaxis(x.array, dim, 0)
+    n = rows.shape[0]
+    new = np.ones(n, bool)
+    new[1:] = (rows[1:] != rows[:-1]).reshape(max(n - 1, 0), -1).any(1)
     starts = np.flatnonzero(new)
-    parts = [flat[starts]]
+    parts = [rows[starts] if dim is None else np.moveaxis(rows[starts], 0, dim)]
     if return_inverse:
-        parts.append((np.cumsum(new) - 1).reshape(x.array.shape))
+        parts.append((np.cumsum(new) - 1).reshape(x.array.shape if dim is None else n))
     if return_counts:
-        parts.append(np.diff(np.append(starts, flat.size)))
+        parts.append(np.diff(np.append(starts, n)))
     made = tuple(make(p) for p in parts)
     return made if len(made) > 1 else made[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
-from tinygrad_tf.ops._types import axes, axis, category
+from tinygrad_tf.ops._types import axes, axis, category, in_order
 from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sqrt, square, where
 from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape
@@ -24,7 +24,7 @@ def _kept(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
 
 @primitive(x=lambda g, shapes, dims: expand(reshape(g, shape=_kept(shapes[0], dims)), shape=shapes[0]))
 def sum_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    total = np.asarray(x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x)))
+    total = in_order(x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x)))
     return total.astype(x.dtype, copy=False) if category(x.dtype) == 2 else total
 
 
@@ -127,7 +127,7 @@ def _prod_rule(g: Any, x: Any, dim: int) -> Any:
 
 @primitive(x=_prod_rule)
 def _prod(x: np.ndarray, *, dim: int) -> np.ndarray:
-    out = x.prod(axis=dim, keepdims=True, dtype=dtype_of_totals(x))
+    out = in_order(x.prod(axis=dim, keepdims=True, dtype=dtype_of_totals(x)))
     return out.astype(x.dtype, copy=False) if category(x.dtype) == 2 else out
 
 
@@ -161,13 +161,13 @@ def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
 @primitive(x=_extreme_rule)
 def amax(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
     _not_empty("max", x, dims)
-    return x.max(axis=dims, keepdims=keepdim)
+    return in_order(x.max(axis=dims, keepdims=keepdim))
 
 
 @primitive(x=_extreme_rule)
 def amin(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
     _not_empty("min", x, dims)
-    return x.min(axis=dims, keepdims=keepdim)
+    return in_order(x.min(axis=dims, keepdims=keepdim))
 
 
 def _largest_rule(g: Any, x: Any, result: Any) -> Any:
@@ -209,7 +209,7 @@ def _truth(name: str, x: Tensor, dim: Dim, keepdim: bool) -> Any:
     found = x.array.astype(bool)
     if dim is None or isinstance(dim, int) or dim:
         reduction = np.any if name == "any" else np.all
-        found = np.asarray(reduction(found, axis=axes(name, dim, x.array.ndim), keepdims=keepdim))
+        found = in_order(reduction(found, axis=axes(name, dim, x.array.ndim), keepdims=keepdim))
     return make(found.astype(np.uint8) if x.array.dtype == np.uint8 else found)
 
 
@@ -222,7 +222,7 @@ def all_(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
 
 
 def count_nonzero(x: Tensor, dim: Dim = None) -> Any:
-    return make(np.asarray(np.count_nonzero(x.array, axis=axes("count_nonzero", dim, x.array.ndim))))
+    return make(in_order(np.count_nonzero(x.array, axis=axes("count_nonzero", dim, x.array.ndim))))
 
 
 def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, make, primitive
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import category, in_order
 from tinygrad_tf.ops.elementwise import exp
 from tinygrad_tf.ops.shape import cat, flip, narrow
 from tinygrad_tf.regions import wide
@@ -29,7 +29,7 @@ def _accumulated(function: Any, x: np.ndarray, dim: int) -> np.ndarray:
     """The totals so far. Floats keep their dtype, but are rounded to 16 bits only when all totals are there."""
     dtype = dtype_of_totals(x)
     totals = function(x, axis=dim, dtype=dtype) if x.ndim else x.astype(dtype)
-    return totals.astype(x.dtype, copy=False) if category(x.dtype) == 2 else totals
+    return in_order(totals.astype(x.dtype, copy=False) if category(x.dtype) == 2 else totals)
 
 
 @primitive(x=_reversed_cumsum)
@@ -82,7 +82,7 @@ def _cumprod_rule(g: Any, x: Any, dim: int, backwards: bool) -> Any:
 @primitive(x=_cumprod_rule)
 def cumprod(x: np.ndarray, *, dim: int, backwards: bool) -> np.ndarray:
     way = _along(dim, slice(None, None, -1 if backwards else None)) if x.ndim else (...,)
-    return _accumulated(np.cumprod, x[way], dim)[way]
+    return in_order(_accumulated(np.cumprod, x[way], dim)[way])
 
 
 def cumulative_extreme(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
@@ -92,7 +92,7 @@ def cumulative_extreme(x: np.ndarray, dim: int, largest: bool) -> np.ndarray:
     so_far = (np.maximum if largest else np.minimum).accumulate(x, axis=dim)
     counts = np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)])
     new = (x == so_far) | (x != x)
-    return np.maximum.accumulate(np.where(new, counts, 0), axis=dim)
+    return in_order(np.maximum.accumulate(np.where(new, counts, 0), axis=dim))
 
 
 def _logcumsumexp_rule(g: Any, x: Any, result: Any, dim: int) -> Any:
@@ -110,7 +110,8 @@ def logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
     """log of the sum of exp(x) so far, without overflow."""
     if not x.ndim:
         return x.copy()
-    return np.logaddexp.accumulate(x.astype(wide(x.dtype), copy=False), axis=dim).astype(x.dtype, copy=False)
+    totals = np.logaddexp.accumulate(x.astype(wide(x.dtype), copy=False), axis=dim)
+    return in_order(totals.astype(x.dtype, copy=False))
 
 
 def diff(x: Tensor, n: int, dim: int) -> Any:

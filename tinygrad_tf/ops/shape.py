@@ -18,7 +18,7 @@ from tinygrad_tf.ops._cut import select as select
 from tinygrad_tf.ops._cut import split as split
 from tinygrad_tf.ops._cut import tensor_split as tensor_split
 from tinygrad_tf.ops._cut import unbind as unbind
-from tinygrad_tf.ops._types import axes, axis, promote_types
+from tinygrad_tf.ops._types import axes, axis, in_order, promote_types
 from tinygrad_tf.ops.index import getitem
 
 
@@ -244,7 +244,7 @@ def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) ->
 
 @primitive(tensors=_cat_rule)
 def cat_(*tensors: np.ndarray, dim: int) -> np.ndarray:
-    return np.concatenate(tensors, axis=dim)
+    return in_order(np.concatenate(tensors, axis=dim))
 
 
 def cat(tensors: Any, dim: int = 0) -> Any:

@@ -64,7 +64,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     count = int(ids.max()) + 1 if num_classes == -1 else num_classes
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
         raise RuntimeError(f"one_hot: ids must be in [0, {count - 1}], got {int(ids.min())} to {int(ids.max())}")
-    return make((ids[..., None] == np.arange(count)).astype(np.int64))
+    return make((ids[..., None] == np.arange(count)).astype(np.int64, order="C"))
 
 
 # --- normalisation ----------------------------------------------------------------------------------------------------
@@ -154,6 +154,36 @@ def group_norm(
     out = ops.norm.layer_norm(input.reshape(n, num_groups, -1), None, None, eps=eps).reshape(input.shape)
     out = out if weight is None else out * weight.reshape(shape)
     return out if bias is None else out + bias.reshape(shape)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalise each channel of each example over all further axes (Ulyanov et al., 2016).
+
+    The running mean and variance, if given, move towards the mean of the examples' by `momentum`; they are used instead
+    of the examples' own without `use_input_stats`.
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    shape = input.array.shape
+    places = input.array.size // max(math.prod(shape[:2]), 1)
+    if input.ndim < 3 or places <= 1:
+        raise ValueError(f"instance_norm: needs (N, C, ...) with more than one value per channel, got shape {shape}")
+    values = input.array.reshape(*shape[:2], -1)
+    statistics = (running_mean, lambda: values.mean(-1)), (running_var, lambda: values.var(-1, ddof=1))
+    for running, found in statistics:
+        if running is not None:
+            running.array += (found().mean(0) - running.array) * running.dtype.type(momentum)
+            running.storage.changed = next(clock)
+    return group_norm(input, shape[1], weight, bias, eps)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

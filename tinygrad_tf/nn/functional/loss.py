@@ -258,13 +258,22 @@ def smooth_l1_loss(
 
 
 @raised
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 where d = |input - target| is below delta, delta (d - delta / 2) elsewhere (Huber, 1964)."""
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """d^2 / 2 where d = |input - target| is below delta, delta (d - delta / 2) elsewhere (Huber, 1964).
+
+    weight: a factor for each element; their mean is over all elements (that of mse_loss is a weighted one).
+    """
     _same_shape("huber_loss", input, target)
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
     d = abs_(input - target)
-    return reduced("huber_loss", where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta), reduction)
+    losses = where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
+    if weight is not None:
+        _same_shape("huber_loss", losses, weight)
+        losses = losses * weight
+    return reduced("huber_loss", losses, reduction)
 
 
 def gaussian_nll_loss(

@@ -1,0 +1,32 @@
+"""Random variables with PyTorch's names: Normal, Uniform, Categorical and others, and how far one is from another.
+
+`sample` draws without gradients, from the same random numbers as PyTorch; `rsample` draws so that gradients reach the
+parameters (Kingma and Welling, 2014). `log_prob` and `entropy` are differentiable. Shapes: a sample is of shape
+(*sample_shape, *batch_shape, *event_shape).
+"""
+
+from tinygrad_tf.distributions.bernoulli import Bernoulli as Bernoulli
+from tinygrad_tf.distributions.categorical import Categorical as Categorical
+from tinygrad_tf.distributions.distribution import Distribution as Distribution
+from tinygrad_tf.distributions.exponential import Exponential as Exponential
+from tinygrad_tf.distributions.independent import Independent as Independent
+from tinygrad_tf.distributions.kl import kl_divergence as kl_divergence
+from tinygrad_tf.distributions.laplace import Laplace as Laplace
+from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal as MultivariateNormal
+from tinygrad_tf.distributions.normal import Normal as Normal
+from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical as OneHotCategorical
+from tinygrad_tf.distributions.uniform import Uniform as Uniform
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Distribution",
+    "Exponential",
+    "Independent",
+    "Laplace",
+    "MultivariateNormal",
+    "Normal",
+    "OneHotCategorical",
+    "Uniform",
+    "kl_divergence",
+]

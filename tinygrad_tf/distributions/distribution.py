@@ -1,0 +1,87 @@
+"""What all distributions share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygrad_tf import creation
+from tinygrad_tf.autograd import no_grad
+from tinygrad_tf.compositions import broadcast_tensors
+from tinygrad_tf.ops._types import default_float
+from tinygrad_tf.tensor import Size, Tensor
+
+
+def tensors(*parameters: Any) -> tuple[Tensor, ...]:
+    """Numbers and tensors as tensors of one shape."""
+    like = next((p for p in parameters if isinstance(p, Tensor)), None)
+    dtype = default_float() if like is None else like.dtype
+    made = [p if isinstance(p, Tensor) else creation.tensor(float(p), dtype=dtype) for p in parameters]
+    return tuple(made) if len({tuple(p.shape) for p in made}) == 1 else broadcast_tensors(*made)
+
+
+def standard_normal(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Random numbers of mean 0 and variance 1, drawn as PyTorch draws them for distributions."""
+    return creation.normal(creation.zeros(shape, dtype=like.dtype), creation.ones(shape, dtype=like.dtype))
+
+
+def either(name: str, **given: Any) -> None:
+    """Refuse none, or several, of the ways to give one parameter."""
+    if sum(value is not None for value in given.values()) != 1:
+        raise ValueError(f"{name}: give either {' or '.join(given)}")
+
+
+def tiny(x: Tensor) -> float:
+    """The distance from 1 to the next number, by which probabilities are kept away from 0 and 1."""
+    return 2.0**-52 if x.array.dtype.itemsize == 8 else 2.0**-23
+
+
+class Distribution:
+    """Base class: what batch_shape distributions over event_shape share."""
+
+    shown: tuple[str, ...] = ()
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = ()):
+        self.batch_shape, self.event_shape = Size(batch_shape), Size(event_shape)
+
+    def _check(self, name: str, fits: Tensor, wanted: str) -> None:
+        if not bool(fits.all()):
+            raise ValueError(
+                f"{type(self).__name__}: {name} must be {wanted}, got {getattr(self, name).tolist()!s:.60}"
+            )
+
+    def _extended(self, sample_shape: Any) -> tuple[int, ...]:
+        return (*tuple(sample_shape), *self.batch_shape, *self.event_shape)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Random values of shape (*sample_shape, *batch_shape, *event_shape), without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Random values through which gradients reach the parameters."""
+        raise NotImplementedError(f"{type(self).__name__}: rsample has no gradient here; use sample() and log_prob()")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the probability, or of its density, at `value`."""
+        raise NotImplementedError(f"{type(self).__name__}: has no log_prob")
+
+    def entropy(self) -> Tensor:
+        """The mean of -log_prob."""
+        raise NotImplementedError(f"{type(self).__name__}: has no entropy")
+
+    @property
+    def mean(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: has no mean")
+
+    @property
+    def variance(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: has no variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
+
+    def __repr__(self) -> str:
+        values = [(name, getattr(self, name)) for name in self.shown]
+        parts = [f"{name}: {v.item() if v.numel() == 1 else v.size()}" for name, v in values]
+        return f"{type(self).__name__}({', '.join(parts)})"

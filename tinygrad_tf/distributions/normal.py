@@ -1,0 +1,52 @@
+"""The normal distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinygrad_tf import creation
+from tinygrad_tf.distributions.distribution import Distribution, standard_normal, tensors
+from tinygrad_tf.tensor import Tensor
+
+
+class Normal(Distribution):
+    """The normal distribution with mean `loc` and standard deviation `scale`.
+
+    >>> import tinygrad_tf as tg
+    >>> Normal(0.0, 1.0).log_prob(tg.tensor(0.0))
+    tensor(-0.9189)
+    """
+
+    shown = ("loc", "scale")
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
+        self.loc, self.scale = tensors(loc, scale)
+        super().__init__(self.loc.shape)
+        if validate_args is not False:
+            self._check("scale", self.scale > 0, "positive")
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended(sample_shape)
+        return creation.normal(self.loc.detach().expand(shape), self.scale.detach().expand(shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        return self.loc + standard_normal(self._extended(sample_shape), self.loc) * self.scale
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def entropy(self) -> Tensor:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2
