@@ -19,7 +19,7 @@ FLOORS = [
     ["kernels", "random", "_twister", "_box_muller", "_sampling", "dtypes", "_device", "_version"],
     ["graph", "operation", "regions", "hooks", "engine"],
     ["ops"],
-    ["printing", "methods", "tensor", "creation", "functions", "compositions", "complex_numbers", "linalg"],
+    ["printing", "methods", "tensor", "creation", "functions", "compositions", "complex_numbers", "fft", "linalg"],
     ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing"],
     ["generation"],
     ["models"],

@@ -19,7 +19,8 @@ from functools import partial as _partial
 from typing import Any as _Any
 
 from tinygrad_tf import dtypes as _dtypes
-from tinygrad_tf import amp as amp, autograd as autograd, linalg as linalg, nn as nn, optim as optim, utils as utils
+from tinygrad_tf import amp as amp, autograd as autograd, fft as fft, linalg as linalg
+from tinygrad_tf import nn as nn, optim as optim, utils as utils
 from tinygrad_tf._device import device as device
 from tinygrad_tf._version import __version__ as __version__
 from tinygrad_tf.autograd import (
@@ -81,7 +82,7 @@ def _look_further(package: str, name: str) -> _Any:
     return _importlib.import_module(f"{__name__}.as_torch").find(package, name)
 
 
-_packages = "autograd linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler utils utils.data"
-for _package in ("", *_packages.split()):
+_packages = "autograd fft linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler utils"
+for _package in ("", "utils.data", *_packages.split()):
     _module = _sys.modules[f"{__name__}.{_package}".rstrip(".")]
     _module.__dict__["__getattr__"] = _partial(_look_further, _package)

@@ -1,4 +1,4 @@
-"""Complex numbers as pairs of real tensors, as much as rotary positions written with `polar` need.
+"""Complex numbers as pairs of real tensors, as much as rotary positions and Fourier transforms (fft.py) need.
 
 A ComplexTensor is no Tensor: it has a real and an imaginary part, whose operations carry the gradients, and the few
 methods below. Everything else has to be done with the parts (`x.real`, `x.imag`, `view_as_real(x)`).
@@ -12,14 +12,26 @@ from typing import Any, overload
 
 import numpy as np
 
+from tinygrad_tf.creation import zeros_like
 from tinygrad_tf.dtypes import DType
-from tinygrad_tf.functions import atan2, stack
+from tinygrad_tf.functions import atan2, stack, where
 from tinygrad_tf.tensor import Size, Tensor
 
 complex64, complex128 = DType("complex64"), DType("complex128")
 cfloat, cdouble = complex64, complex128
 
-__all__ = ["ComplexTensor", "cdouble", "cfloat", "complex", "complex64", "complex128", "conj", "imag", "is_complex"]
+__all__ = [
+    "ComplexTensor",
+    "angle",
+    "cdouble",
+    "cfloat",
+    "complex",
+    "complex64",
+    "complex128",
+    "conj",
+    "imag",
+    "is_complex",
+]
 __all__ += ["polar", "real", "view_as_complex", "view_as_real"]
 
 
@@ -88,7 +100,8 @@ class ComplexTensor:
         return False
 
     def numpy(self) -> np.ndarray:
-        return self.real.numpy() + 1j * self.imag.numpy()
+        pairs = np.stack([self.real.numpy(), self.imag.numpy()], -1)
+        return pairs.view(np.complex128 if pairs.itemsize == 8 else np.complex64)[..., 0]
 
     def tolist(self) -> Any:
         return self.numpy().tolist()
@@ -109,18 +122,32 @@ class ComplexTensor:
     unsqueeze = _both(Tensor.unsqueeze)
     squeeze = _both(Tensor.squeeze)
     transpose = _both(Tensor.transpose)
+    swapaxes = _both(Tensor.swapaxes)
+    movedim = _both(Tensor.movedim)
     permute = _both(Tensor.permute)
     expand = _both(Tensor.expand)
     repeat = _both(Tensor.repeat)
     repeat_interleave = _both(Tensor.repeat_interleave)
+    roll = _both(Tensor.roll)
+    flip = _both(Tensor.flip)
     contiguous = _both(Tensor.contiguous)
     clone = _both(Tensor.clone)
     detach = _both(Tensor.detach)
     cpu = _both(Tensor.cpu)
     sum = _both(Tensor.sum)
     mean = _both(Tensor.mean)
+    narrow = _both(Tensor.narrow)
+    select = _both(Tensor.select)
     __getitem__ = _both(Tensor.__getitem__)
     __neg__ = _both(Tensor.__neg__)
+
+    @property
+    def T(self) -> ComplexTensor:
+        return ComplexTensor(self.real.T, self.imag.T)
+
+    @property
+    def mT(self) -> ComplexTensor:
+        return ComplexTensor(self.real.mT, self.imag.mT)
 
     def to(self, *args: Any, **options: Any) -> ComplexTensor:
         """On another device, which is always the CPU, or as complex64 or complex128."""
@@ -134,11 +161,11 @@ class ComplexTensor:
 
     def __add__(self, other: Any) -> ComplexTensor:
         a, b = _parts(other)
-        return ComplexTensor(*_broadcast(self.real + a, self.imag + b))
+        return ComplexTensor(*_alike(self.real + a, self.imag + b))
 
     def __sub__(self, other: Any) -> ComplexTensor:
         a, b = _parts(other)
-        return ComplexTensor(*_broadcast(self.real - a, self.imag - b))
+        return ComplexTensor(*_alike(self.real - a, self.imag - b))
 
     def __mul__(self, other: Any) -> ComplexTensor:
         a, b = _parts(other)
@@ -158,6 +185,10 @@ class ComplexTensor:
         length = a * a + b * b
         return ComplexTensor((self.real * a + self.imag * b) / length, (self.imag * a - self.real * b) / length)
 
+    def __rtruediv__(self, other: Any) -> ComplexTensor:
+        length = self.real * self.real + self.imag * self.imag
+        return self.conj() / length * other
+
     def conj(self) -> ComplexTensor:
         return ComplexTensor(self.real, -self.imag)
 
@@ -168,7 +199,9 @@ class ComplexTensor:
     __abs__ = abs
 
     def angle(self) -> Tensor:
-        return atan2(self.imag, self.real)
+        """Between -pi and pi; its derivative at 0 is taken as 0."""
+        zero = (self.real == 0) & (self.imag == 0)
+        return atan2(where(zero, self.imag.detach(), self.imag), where(zero, self.real.detach(), self.real))
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
@@ -178,9 +211,9 @@ def _parts(x: Any) -> tuple[Any, Any]:
     return x, 0.0
 
 
-def _broadcast(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both parts in one shape: adding a real tensor may have widened the real part alone."""
-    return (a, b) if a.shape == b.shape else (a, b.expand(a.shape))
+def _alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both parts in one shape and dtype: adding a real tensor may have widened the real part alone."""
+    return a, b.expand(a.shape).to(a.dtype)
 
 
 def complex(real: Tensor, imag: Tensor) -> ComplexTensor:
@@ -225,6 +258,11 @@ def conj(input: ComplexTensor) -> ComplexTensor: ...
 def conj(input: Tensor | ComplexTensor) -> Any:
     """real - i imag; of a real tensor, itself."""
     return input.conj() if isinstance(input, ComplexTensor) else input
+
+
+def angle(input: Tensor | ComplexTensor) -> Tensor:
+    """The angle of complex numbers, between -pi and pi; of real ones 0, or pi for those below 0."""
+    return input.angle() if isinstance(input, ComplexTensor) else ComplexTensor(input, zeros_like(input)).angle()
 
 
 def is_complex(input: Tensor | ComplexTensor) -> bool:

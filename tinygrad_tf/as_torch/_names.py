@@ -11,9 +11,9 @@ from tinygrad_tf import engine
 from tinygrad_tf.as_torch._modules import OWN_PARTS, Module, extras
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "autograd", "autograd.functional", "func", "distributions", "amp", "nn", "nn.functional",
-    "nn.init", "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "testing",
-    "utils.benchmark", "utils.checkpoint", "utils.data",
+    "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "func", "distributions", "amp", "nn",
+    "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer",
+    "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"

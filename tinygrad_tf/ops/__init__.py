@@ -8,6 +8,7 @@ from tinygrad_tf.ops import (
     decompose,
     einsum,
     elementwise,
+    fourier,
     index,
     inplace,
     linalg,
