@@ -15,7 +15,6 @@ import pytest
 
 import tinygrad_tf as tg
 from tinygrad_tf import fft, nn
-from tinygrad_tf.checks.fourier import FNetLayer
 
 A, B = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
 NORMS = (None, "backward", "ortho", "forward")
@@ -178,21 +177,6 @@ def test_fnet_trains_in_pytorchs_words(mixing: str, tmp_path: Path) -> None:
     run = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert abs(float(run.stdout) - 0.0040388) < 4e-5
-
-
-def test_fnet_layer_is_pytorchs() -> None:
-    torch = pytest.importorskip("torch")
-    ours = FNetLayer(8, 12)
-    x = tg.randn(2, 6, 8, requires_grad=True)
-    ours(x).square().sum().backward()
-    weights = {name: torch.tensor(p.detach().numpy()) for name, p in ours.named_parameters()}
-    y = torch.tensor(x.detach().numpy(), requires_grad=True)
-    f = torch.nn.functional
-    mixed = f.layer_norm(y + torch.fft.fft2(y).real, (8,), weights["norm1.weight"], weights["norm1.bias"])
-    up = f.gelu(f.linear(mixed, weights["up.weight"], weights["up.bias"]))
-    out = mixed + f.linear(up, weights["down.weight"], weights["down.bias"])
-    f.layer_norm(out, (8,), weights["norm2.weight"], weights["norm2.bias"]).square().sum().backward()
-    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), atol=1e-4)
 
 
 # --- misuse -----------------------------------------------------------------------------------------------------------
