@@ -56,6 +56,8 @@ for _ in range(3):
 torch.save({"model": model.state_dict(), "step": 3}, "model.pt")
 assert torch.load("model.pt", weights_only=True)["step"] == 3
 assert "torch._C" not in sys.modules
+assert torch.__version__ == torch.version.__version__ >= "2.0" and int(torch.__version__.split(".")[0]) == 2
+assert torch.__version__.endswith("+tinygrad_tf.0.1.0")
 print(type(model).__name__, sys.argv[1:], __name__, __file__)
 """
 
@@ -111,6 +113,35 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
     assert tg.sin_(tg.zeros(1)).tolist() == [0.0]
     with tg.backends.cudnn.flags(enabled=True, allow_tf32=False):
         assert not tg.backends.cudnn.is_available()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nn.modules.module.Module",
+        "nn.modules.loss.CrossEntropyLoss",
+        "nn.modules.activation.MultiheadAttention",
+        "nn.modules.conv.Conv2d",
+        "nn.utils.clip_grad.clip_grad_norm_",
+        "nn.utils.convert_parameters.parameters_to_vector",
+        "distributions.categorical.Categorical",
+        "distributions.kl.kl_divergence",
+        "utils.hooks.RemovableHandle",
+        "autograd.variable.Variable",
+    ],
+)
+def test_names_are_in_the_files_where_pytorch_has_them(name: str) -> None:
+    module, _, last = name.rpartition(".")
+    assert getattr(as_torch.find(*module.rpartition(".")[::2]), last) is not None
+
+
+def test_losses_of_ones_own_derive_from_pytorchs_bases() -> None:
+    class Own(tg.nn.modules.loss._Loss):
+        def forward(self, x: tg.Tensor) -> tg.Tensor:
+            return x.mean() if self.reduction == "mean" else x.sum()
+
+    assert Own()(tg.ones(2)).item() == 1.0 and Own(reduction="sum")(tg.ones(2)).item() == 2.0
+    assert tg.nn.modules.utils._pair(3) == (3, 3) and tg.nn.modules.utils._pair([1, 2]) == (1, 2)
 
 
 def test_data_parallel_without_a_gpu_is_the_module() -> None:

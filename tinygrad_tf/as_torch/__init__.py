@@ -77,6 +77,9 @@ def _split(dotted: str) -> tuple[str, str]:
 def install() -> None:
     """From now on `import torch` and `import torch.x.y` give this package; a RuntimeError if PyTorch is loaded already.
 
+    `torch.__version__` then is that of the PyTorch whose ways these are, with our own behind it: code asks for it in
+    order to know what it may use.
+
     >>> install()
     >>> import torch
     >>> torch.ones(2) + 1
@@ -89,3 +92,4 @@ def install() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     sys.modules["torch"] = tinygrad_tf
+    tinygrad_tf.__version__ = vars(extras()["version"])["__version__"]

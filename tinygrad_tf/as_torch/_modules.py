@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import tinygrad_tf
+from tinygrad_tf._version import __version__
 from tinygrad_tf.as_torch._stand_ins import (
     ReduceOp,
     SDPBackend,
@@ -34,6 +35,7 @@ from tinygrad_tf.as_torch._stand_ins import (
     zero,
 )
 
+PYTORCH = "2.9.0"  # whose ways these are, where code asks for a version; one that is right as a text, too
 OWN_PARTS = (  # parts of this package's own Transformers, in nn
     "AdditiveAttention", "AlibiPositions", "AttentionPositions", "Block", "BlockSparseAttention", "FeedForward",
     "KeyValueCache", "LearnedPositions", "LinearAttention", "LocalAttention", "MultiHeadAttention", "NoPositions",
@@ -47,6 +49,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
     from tinygrad_tf import amp, func, nn
     from tinygrad_tf.func import _trees
+    from tinygrad_tf.nn._hooks import RemovableHandle
 
     data_parallel = {"DataParallel": data_parallel_class()}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
@@ -135,13 +138,17 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
-        "nn": data_parallel,
+        "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm")},
         "nn.parallel": {
             **data_parallel,
             "DistributedDataParallel": refused_class("nn.parallel.DistributedDataParallel"),
         },
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
-        "nn.modules": {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)},
+        **dict.fromkeys(("nn.modules", *(f"nn.modules.{file}" for file in FILES_OF_LAYERS)), _layers()),
+        "nn.modules.utils": {name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple"), 1)},
+        **dict.fromkeys(("nn.utils.clip_grad", "nn.utils.convert_parameters"), _functions(nn.utils)),
+        "autograd.variable": {"Variable": Variable},
+        "utils.hooks": {"RemovableHandle": RemovableHandle},
         "utils.data.distributed": {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")},
         "utils._pytree": {
             "tree_flatten": _trees.flattened,
@@ -155,14 +162,38 @@ def _modules() -> dict[str, dict[str, Any]]:
         "_dynamo": {"disable": itself, "reset": nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
         "_inductor.config": {"coordinate_descent_tuning": False},
-        "version": {"__version__": tinygrad_tf.__version__, "cuda": None, "hip": None},
+        "version": {"__version__": f"{PYTORCH}+tinygrad_tf.{__version__}", "cuda": None, "hip": None},
     }
+
+
+def _layers() -> dict[str, Any]:
+    """PyTorch's layers, and the classes that losses derive from, which PyTorch has in files below torch.nn.modules."""
+    from tinygrad_tf import nn
+    from tinygrad_tf.nn import loss
+
+    bases = {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss, "_BatchNorm": nn.BatchNorm1d}
+    return {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)} | bases
+
+
+def _functions(module: types.ModuleType) -> dict[str, Any]:
+    found = inspect.getmembers(module, inspect.isfunction)
+    return {name: value for name, value in found if value.__module__ == module.__name__ and name[0] != "_"}
+
+
+def _repeated(count: int) -> Any:
+    """What layers for images make of their sizes: a pair of a number, a tuple of any other sequence."""
+    return lambda size: (size,) * count if isinstance(size, (int, float)) else tuple(size)
 
 
 def _is_layer_of_pytorch(name: str, value: Any) -> bool:
     return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
 
 
+FILES_OF_LAYERS = (  # below torch.nn.modules
+    "activation", "batchnorm", "container", "conv", "distance", "dropout", "flatten", "instancenorm", "linear", "loss",
+    "module", "normalization", "padding", "pooling", "rnn", "sparse", "transformer", "upsampling",
+)  # fmt: skip
+ELSEWHERE = ("nn.modules.", "nn.utils.clip_grad", "nn.utils.convert_parameters")  # where names are a second time
 ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, too
     "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu", "conv1d",
     "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",

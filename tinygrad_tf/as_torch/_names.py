@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import tinygrad_tf
 from tinygrad_tf import engine
-from tinygrad_tf.as_torch._modules import OWN_PARTS, Module, extras
+from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 
 NAMESPACES = (
     "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "func", "distributions", "amp", "nn",
@@ -76,8 +76,9 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
 
 
 def names() -> list[str]:
-    """All public names below torch, sorted: of the package and of this file."""
-    found = {f"{path}.{name}" for path, module in extras().items() for name in vars(module) if _public(module, name)}
+    """All public names below torch, sorted: of the package and of this file; layers in one place of several."""
+    once = {path: module for path, module in extras().items() if not path.startswith(ELSEWHERE)}
+    found = {f"{path}.{name}" for path, module in once.items() for name in vars(module) if _public(module, name)}
     for space in NAMESPACES:
         holder = _resolve(space)
         if holder is not None:
