@@ -52,6 +52,7 @@ from tinygrad_tf.dtypes import (
 )
 from tinygrad_tf.engine import use_reference as use_reference
 from tinygrad_tf.functions import *
+from tinygrad_tf.matrix_functions import *
 from tinygrad_tf.printing import set_printoptions as set_printoptions
 from tinygrad_tf.random import (
     Generator as Generator,

@@ -12,8 +12,8 @@ from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 
 NAMESPACES = (
     "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "func", "distributions", "amp", "nn",
-    "nn.functional", "nn.init", "nn.utils", "nn.utils.rnn", "nn.Module", "optim", "optim.Optimizer",
-    "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
+    "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module", "optim",
+    "optim.Optimizer", "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
@@ -44,7 +44,9 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.functional.adaptive_max_pool2d": "no return_indices; see max_pool2d",
     "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
-    "linalg.svd": "has no gradient, nor have qr, eigh, pinv, lstsq and what is made of them: call them on x.detach()",
+    "linalg.det": "of a singular matrix has the gradient that it has, its cofactors; PyTorch gives 0",
+    "linalg.lstsq": "the gradient of the solution heeds rcond; PyTorch's is that without it",
+    "linalg.lu": "no pivot=False, which PyTorch has for CUDA alone; nor has lu_factor",
     "func.jacfwd": "the same as jacrev: there is no forward mode",
     "func.vmap": "calls the function with one slice after the other, so that any function will do; it is not faster",
     "vmap": "see func.vmap",

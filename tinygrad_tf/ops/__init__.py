@@ -14,6 +14,7 @@ from tinygrad_tf.ops import (
     linalg,
     linear,
     loss,
+    matrix_norms,
     norm,
     order,
     reduce,
@@ -21,5 +22,7 @@ from tinygrad_tf.ops import (
     shape,
     softmax,
     special,
+    spectral,
+    systems,
     windows,
 )

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products, inverses, determinants and systems of equations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, expand, mode, primitive
+from tinygrad_tf.engine import Tensor, computed, expand, make, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category
@@ -178,7 +178,18 @@ def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> 
     return (unit_a * unit_b).sum(dim)
 
 
-# --- square matrices --------------------------------------------------------------------------------------------------
+# --- inverses, determinants and systems of equations ------------------------------------------------------------------
+
+
+class LinAlgError(RuntimeError):
+    """What has no answer, or none that was found: the inverse of a singular matrix, the singular values of NaN."""
+
+
+def matrices(name: str, arrays: list[Any]) -> list[Any]:
+    """The arrays, the first of which holds matrices."""
+    if arrays[0].ndim < 2:
+        raise RuntimeError(f"{name}: needs (stacks of) matrices, got shape {arrays[0].shape}")
+    return arrays
 
 
 def square_matrices(name: str, arrays: list[Any]) -> list[Any]:
@@ -193,31 +204,69 @@ def full_precision(name: str, arrays: list[Any]) -> list[Any]:
     for a in arrays:
         if a.dtype not in (np.float32, np.float64):
             raise RuntimeError(f"{name}: needs float32 or float64, got {a.dtype}; use .float()")
+        if a.dtype != arrays[0].dtype:
+            raise RuntimeError(f"{name}: all must have the same dtype, got {arrays[0].dtype} and {a.dtype}; use .to()")
     return arrays
 
 
-def _solved(function: Any, *arrays: np.ndarray) -> np.ndarray:
+def decomposed(name: str, function: Any, *arrays: np.ndarray, **options: Any) -> Any:
+    """What one of NumPy's functions finds, with its complaints in one line that names the operation."""
     try:
-        return function(*arrays)
+        return computed(function, arrays, options)
     except np.linalg.LinAlgError as error:
         shapes = " and ".join(str(a.shape) for a in arrays)
-        raise RuntimeError(f"linalg: {error} (shape {shapes})") from None
+        unknown = "" if all(np.isfinite(a).all() for a in arrays) else ", which has NaN or infinite entries"
+        raise LinAlgError(f"{name}: {str(error).rstrip('.')}; input of shape {shapes}{unknown}") from None
+
+
+def known(name: str, function: Any, x: np.ndarray, *others: np.ndarray) -> np.ndarray:
+    """`decomposed`, with NaN for matrices that hold a NaN: to LAPACK they look singular."""
+    unknown = np.isnan(x).any((-2, -1), keepdims=True)
+    if not unknown.any():
+        return np.asarray(decomposed(name, function, x, *others))
+    found = decomposed(name, function, np.where(unknown, np.eye(x.shape[-1], dtype=x.dtype), x), *others)
+    return np.where(unknown if found.ndim >= x.ndim else unknown[..., 0, 0], x.dtype.type(np.nan), found)
 
 
 @primitive(prepare=square_matrices, x=lambda g, result: -matmul_(_swap(result), matmul_(g, _swap(result))))
 def inv(x: np.ndarray) -> np.ndarray:
-    return _solved(np.linalg.inv, x)
+    return known("inv", np.linalg.inv, x)
 
 
-@primitive(prepare=square_matrices, x=lambda g, x, result: _swap(inv(x)) * (g * result)[..., None, None])
+def _cofactors(x: Any) -> Any:
+    """d det(x) / d x without the inverse, for matrices that have none: det of what is left without row i and column j.
+
+    For arrays by way of x = U diag(s) V^T: those of diag(s) are products of all values but one. That is fast, but its
+    gradient does not exist where two of the values are equal, and so Tensors take the n^2 small determinants.
+    """
+    n = x.shape[-1]
+    if isinstance(x, Tensor):
+        others = np.array([[k for k in range(n) if k != i] for i in range(n)], np.int64).reshape(n, n - 1)
+        signs = make((1.0 - 2.0 * (np.indices((n, n)).sum(0) % 2)).astype(x.array.dtype))
+        return det(x[..., make(others[:, None, :, None]), make(others[None, :, None, :])]) * signs  # type: ignore[index]
+    left, values, right = decomposed("det", np.linalg.svd, x)
+    rest = np.where(np.eye(n, dtype=bool), 1.0, values[..., None, :]).prod(-1)
+    turn = np.linalg.det(left) * np.linalg.det(right)
+    return (left * (rest * turn[..., None])[..., None, :] @ right).astype(x.dtype)
+
+
+def _det_rule(g: Any, x: Any, result: Any) -> Any:
+    value = result.array if isinstance(result, Tensor) else result
+    if (value != 0).all():
+        return _swap(inv(x)) * (g * result)[..., None, None]
+    return _cofactors(x) * g[..., None, None]
+
+
+@primitive(prepare=square_matrices, x=_det_rule)
 def det(x: np.ndarray) -> np.ndarray:
-    return np.asarray(_solved(np.linalg.det, x))
+    return known("det", np.linalg.det, x)
 
 
 def _solvable(name: str, arrays: list[Any]) -> list[Any]:
     a, b = square_matrices(name, arrays)
     if b.ndim < 2 or b.shape[-2] != a.shape[-1]:
         raise RuntimeError(f"{name}: matrices of shape {a.shape} and right sides of shape {b.shape} do not fit")
+    broadcast_shapes(f"{name}: the batch axes of both", a.shape[:-2], b.shape[:-2])
     return arrays
 
 
@@ -227,11 +276,17 @@ def _solvable(name: str, arrays: list[Any]) -> list[Any]:
     b=lambda g, a: _solve(_swap(a), g),
 )
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _solved(np.linalg.solve, a, b)
+    return known("solve", np.linalg.solve, a, b)
 
 
-def solve(a: Tensor, b: Tensor) -> Any:
-    """The x of a @ x = b, for vectors or matrices b."""
+def solve(a: Tensor, b: Tensor, left: bool = True) -> Any:
+    """The x of a @ x = b, for vectors or matrices b; left=False: of x @ a = b."""
     if b.array.ndim == 1 or b.array.shape == a.array.shape[:-1]:
+        if not left:
+            raise RuntimeError(f"solve: left=False is for matrices B, got vectors of shape {b.array.shape}")
         return _solve(a, unsqueeze(b, -1))[..., 0]
-    return _solve(a, b)
+    if left:
+        return _solve(a, b)
+    if b.array.ndim < 2:
+        _solvable("solve", [a.array, b.array])
+    return _swap(_solve(_swap(a), _swap(b)))
