@@ -13,6 +13,7 @@ from tinygrad_tf.engine import clock, make
 from tinygrad_tf.functions import cat
 from tinygrad_tf.nn.utils import parametrizations as parametrizations
 from tinygrad_tf.nn.utils import parametrize as parametrize
+from tinygrad_tf.nn.utils import prune as prune
 from tinygrad_tf.nn.utils import rnn as rnn
 from tinygrad_tf.nn.utils.parametrizations import old_weight_norm as weight_norm
 from tinygrad_tf.nn.utils.parametrizations import remove_weight_norm as remove_weight_norm
