@@ -296,6 +296,16 @@ def test_unusable_settings_are_told(settings: dict[str, Any], message: str) -> N
         GradScaler("cpu", **settings)
 
 
+def test_the_precision_of_products_is_one_of_three_words() -> None:
+    for name in ("medium", "high", "highest"):
+        tg.set_float32_matmul_precision(name)
+        assert tg.get_float32_matmul_precision() == name
+    for wrong in ("HIGH", 3, None):
+        with pytest.raises(ValueError, match=f"must be one of 'highest', 'high', 'medium'; got {wrong!r}"):
+            tg.set_float32_matmul_precision(wrong)  # type: ignore[arg-type]
+    assert tg.get_float32_matmul_precision() == "highest"
+
+
 def test_state_is_saved_and_loaded() -> None:
     scaler = GradScaler("cpu", init_scale=2.0, growth_interval=2)
     _, optimizer = one_step(scaler)

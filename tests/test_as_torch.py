@@ -36,6 +36,7 @@ config.coordinate_descent_tuning = True
 torch.backends.cuda.matmul.allow_tf32 = True
 torch.backends.cudnn.benchmark = True
 torch.set_float32_matmul_precision("high")
+assert torch.get_float32_matmul_precision() == "high"
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.cuda.manual_seed_all(1)
 model = torch.compile(nn.Linear(width, 1).to(device))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_attention_kernel import check, normal, reference_gradients, split_heads, wide
 from tinygrad_tf.kernels import _attention_tiles as on_tiles
-from tinygrad_tf.kernels import _matrix_tiles
+from tinygrad_tf.kernels import _matrix_tiles, precision
 from tinygrad_tf.kernels import attention as kernels
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -54,6 +54,19 @@ def test_float32_is_as_exact_as_the_plain_formula(only_tiles, shape, is_causal):
     arrays = arrays_of(shape)
     assert on_tiles.takes(*arrays, 0.3)
     check(*arrays, is_causal=is_causal)
+
+
+@tiles_only
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name, error", [("high", 2e-4), ("medium", 6e-2)])
+def test_fewer_bits_of_float32(only_tiles, monkeypatch, shape, name, error):
+    """As exact as the setting says, and not by chance as exact as float32."""
+    arrays = arrays_of(shape)
+    wanted = both(arrays, True)
+    monkeypatch.setattr(precision, "pieces", precision.PIECES[name])
+    for got, right in zip(both(arrays, True), wanted, strict=True):
+        difference = np.abs(got - right).max() / np.abs(right).max()
+        assert error / 1000 < difference < error
 
 
 @tiles_only

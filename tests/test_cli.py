@@ -368,10 +368,21 @@ def test_train_learns_one_batch_by_heart_or_says_why_not(text, capsys):
 
 def test_train_in_parts_in_16_bits_and_with_patience(text, capsys):
     options = ["--micro-batch", "1", "--precision", "bfloat16", "--schedule", "noam", "--label-smoothing", "0.1"]
-    options += ["--decay-of", "embedding=0", "--recompute", "--patience", "1", "--min-delta", "10"]
+    options += [
+        "--matmul-precision",
+        "high",
+        "--decay-of",
+        "embedding=0",
+        "--recompute",
+        "--patience",
+        "1",
+        "--min-delta",
+        "10",
+    ]
     assert train(text, "--out", "run", "--steps", "9", "--eval-interval", "2", *options) == 0
     out = capsys.readouterr().out
     assert "parts      2 of at most 1 windows" in out and "precision  bfloat16 activations" in out
+    assert "products   of about 16 bits where the processor has matrix tiles, sums in float32" in out
     assert "stopped early: no progress in 1 evaluations; these are the weights of step" in out
     assert [r["step"] for r in records("run")] == [1, 2, 3, 4] and records("run")[-1]["stopped_early"]
     assert main(["train", "--resume", "run"]) == 0

@@ -13,6 +13,8 @@ import pytest
 import tinygrad_tf as tg
 from tests.test_training import TINY, losses, make_run, make_trainer, same, weights
 from tinygrad_tf import nn
+from tinygrad_tf.amp import get_float32_matmul_precision, set_float32_matmul_precision
+from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.models import GPT, GPTConfig
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.training import (
@@ -20,6 +22,7 @@ from tinygrad_tf.training import (
     Part,
     Run,
     TrainConfig,
+    Trainer,
     TrainingError,
     accumulate_gradients,
     lowest_loss,
@@ -100,6 +103,48 @@ def test_label_smoothing_is_for_training_alone() -> None:
 
 
 # --- precision --------------------------------------------------------------------------------------------------------
+
+
+def test_products_of_fewer_bits_are_the_loops_alone() -> None:
+    """Inside of steps and evaluations the setting is the loop's, outside the process's, also after an error."""
+    seen = []
+
+    class Watching(Trainer):
+        def loss(self, *args: Any) -> Any:
+            seen.append(get_float32_matmul_precision())
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+            return super().loss(*args)
+
+    config = TrainConfig(layers=1, heads=1, channels=8, context=4, batch=2, steps=3, matmul_precision="high")
+    trainer = Watching(config, np.arange(100) % 5, vocabulary_size=5)
+    trainer.train_step()
+    trainer.evaluate(1)
+    assert get_float32_matmul_precision() == "highest"
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train_step()
+    assert get_float32_matmul_precision() == "highest" and seen == ["high"] * 3
+    plain = Watching(dataclasses.replace(config, matmul_precision=None), np.arange(100) % 5, vocabulary_size=5)
+    set_float32_matmul_precision("medium")
+    try:
+        plain.train_step()
+    finally:
+        set_float32_matmul_precision("highest")
+    assert seen[3:] == ["medium"]
+
+
+@pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this processor or system has no matrix tiles")
+def test_a_run_with_fewer_bits_learns_as_well() -> None:
+    """On products large enough for tiles; the losses tell the settings apart, by little."""
+    settings: dict[str, Any] = {"layers": 1, "heads": 2, "channels": 128, "context": 64, "batch": 12, "steps": 40}
+    losses = {}
+    for name in ("highest", "high", "medium"):
+        config = TrainConfig(**settings, learning_rate=3e-3, matmul_precision=name)
+        losses[name] = [r.loss for r in Trainer(config, np.arange(5000) ** 2 % 61, vocabulary_size=61).train()]
+    assert losses["high"] != losses["highest"] != losses["medium"] != losses["high"]
+    np.testing.assert_allclose(losses["high"], losses["highest"], rtol=1e-3)
+    np.testing.assert_allclose(losses["medium"], losses["highest"], rtol=5e-2)
+    assert losses["high"][-1] < losses["high"][0] / 2
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
@@ -354,7 +399,17 @@ def test_unusable_settings(settings: dict[str, Any], message: str) -> None:
 
 def test_configurations_of_older_versions_are_read() -> None:
     saved = TINY.as_dict()
-    for name in ("micro_batch", "schedule", "decay_of", "label_smoothing", "precision", "recompute", "patience"):
+    newer = (
+        "micro_batch",
+        "schedule",
+        "decay_of",
+        "label_smoothing",
+        "precision",
+        "matmul_precision",
+        "recompute",
+        "patience",
+    )
+    for name in newer:
         del saved[name]
     assert TrainConfig.from_dict(saved) == TINY
     del saved["layers"]

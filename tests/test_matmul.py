@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _matrix_tiles, _pieces, _pieces_product, _vector
+from tinygrad_tf.kernels import _matrix_tiles, _pieces, _pieces_product, _vector, precision
 from tinygrad_tf.kernels import matmul as kernels
 from tinygrad_tf.kernels._cache import cache_root
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
@@ -280,7 +280,7 @@ tiles_only = pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this proces
 @pytest.fixture(params=["each block by itself", "B once for all"])
 def all_on_tiles(request, monkeypatch):
     """Products of any size go to the matrix tiles, if their numbers suit them."""
-    for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "LEAST_DEPTH": 0.0, "DEPTH": 96}.items():
+    for name, value in {"WORTHWHILE": 1, "NARROWEST": 1, "LEAST_USED": 0.0, "LEAST_DEPTH": 0.0, "DEPTH": 288}.items():
         monkeypatch.setattr(_pieces_product, name, value)
     if request.param == "B once for all":
         monkeypatch.setattr(_pieces_product, "SHARED", 1)
@@ -342,6 +342,73 @@ def test_any_shape_and_layout_on_tiles(all_on_tiles, M, K, N, left, right, has_b
     taken, c = in_pieces(a, b, bias)
     assert taken
     check(c, a, b, 0.0 if bias is None else bias, units=K if {left, right} & {"one element", "repeated"} else 4)
+
+
+# The pieces that a number may lose, beside it, and what that leaves of |A| @ |B| at most: the lost pieces of both
+# operands, and the products of small pieces that are left out.
+LOST = {"high": 2.0**-17 * 2 + 2.0**-16, "medium": 2.0**-9 * 2 + 2.0**-16}
+
+
+@pytest.fixture(params=list(LOST))
+def fewer_bits(request, monkeypatch):
+    monkeypatch.setattr(precision, "pieces", precision.PIECES[request.param])
+    return request.param
+
+
+@many
+@given(st.lists(st.floats(2.0**-100, 2.0**100, width=32), min_size=1), st.booleans(), st.sampled_from([1, 2]))
+def test_fewer_pieces_are_the_first_ones(numbers, negative, count):
+    x = np.array(numbers, np.float32) * (-1 if negative else 1)
+    pieces = _pieces.in_pieces(x, count)
+    assert len(pieces) == count and all(
+        np.array_equal(*pair) for pair in zip(pieces, _pieces.in_pieces(x), strict=False)
+    )
+    assert np.all(np.abs(sum(piece.astype(np.float64) for piece in pieces) - x) <= 2.0 ** -(8 * count) * np.abs(x))
+
+
+@tiles_only
+@pytest.mark.parametrize(("M", "K", "N"), [(768, 128, 384), (300, 1100, 650), (70, 600, 50), (512, 768, 128)])
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+def test_products_of_fewer_pieces(all_on_tiles, fewer_bits, M, K, N, layouts):
+    """As the plain formula says, no worse than what is left out, and not by chance as good as float32."""
+    a, b = (
+        laid_out(x, {"N": "rows", "T": "columns"}[of])
+        for x, of in ((normal(0, M, K), layouts[0]), (normal(1, K, N), layouts[1]))
+    )
+    taken, c = in_pieces(a, b)
+    assert taken
+    size, exact = np.abs(a).astype(float) @ np.abs(b), a.astype(float) @ b
+    plain = _pieces.reference(a.astype(float).astype(np.float32), b.astype(float).astype(np.float32), precision.pieces)
+    assert np.all(np.abs(c - plain) <= 2e-6 * size)
+    error = np.abs(c - exact) / size
+    assert LOST[fewer_bits] / 1000 < error.mean() and error.max() <= LOST[fewer_bits] + 1e-6
+
+
+@tiles_only
+def test_gradients_of_fewer_pieces(all_on_tiles, fewer_bits):
+    g, x, weight = normal(0, 512, 96), normal(1, 512, 128), normal(2, 96, 128)
+    dx, dweight, dbias = kernels.linear_backward(g, x, weight)
+    for got, left, right in ((dx, g, weight), (dweight, g.T, x)):
+        size = np.abs(left).astype(float) @ np.abs(right)
+        error = np.abs(got - left.astype(float) @ right) / size
+        assert LOST[fewer_bits] / 1000 < error.mean() and error.max() <= LOST[fewer_bits] + 1e-6
+    check(dbias[None], np.ones((1, 512), np.float32), g)  # a sum is no product
+
+
+@tiles_only
+def test_bfloat16_takes_one_piece_whatever_float32_takes(fewer_bits):
+    a, b = normal(0, 300, 128).astype(BFLOAT16), normal(1, 200, 128).astype(BFLOAT16)
+    found = kernels.linear(a, b)
+    precision.pieces = 3
+    assert np.array_equal(found.view(np.uint16), kernels.linear(a, b).view(np.uint16))
+
+
+@tiles_only
+def test_numbers_that_do_not_suit_tiles_are_as_exact_as_ever(fewer_bits):
+    a, b = normal(0, 256, 256) * np.float32(2.0**90), normal(1, 256, 256)
+    check(kernels.matmul(a, b), a, b)
+    b[3, 5] = np.inf
+    assert np.array_equal(np.isfinite(kernels.matmul(normal(2, 256, 256), b)).all(0), np.arange(256) != 5)
 
 
 @tiles_only

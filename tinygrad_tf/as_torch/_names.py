@@ -68,6 +68,11 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",
     "use_reference": f"{OURS}: runs fused operations by their plain formulas",
     "amp.is_autocast_enabled": f"{OURS} by this name: there it is torch.is_autocast_enabled, which is here, too",
+    **{
+        f"amp.{name}": f"{OURS} by this name: there it is torch.{name}, which is here, too"
+        for name in ("get_float32_matmul_precision", "set_float32_matmul_precision")
+    },
+    "set_float32_matmul_precision": "holds on processors with matrix tiles, for attention, too",
     "amp.get_autocast_dtype": f"{OURS} by this name: there it is torch.get_autocast_dtype, which is here, too",
     "autograd.is_grad_enabled": f"{OURS} by this name: there it is torch.is_grad_enabled, which is here, too",
     "utils.data.WorkerInfo": f"{OURS} by this name: what get_worker_info returns",

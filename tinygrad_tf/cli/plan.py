@@ -88,6 +88,9 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
         tell(display, "parts", f"{-(-c.batch // c.micro_batch)} of at most {c.micro_batch} windows make up a step")
     if c.precision != "float32":
         tell(display, "precision", f"{c.precision} activations; weights, sums and the loss in float32")
+    if c.matmul_precision not in (None, "highest"):
+        bits = {"high": 16, "medium": 8}[c.matmul_precision]
+        tell(display, "products", f"of about {bits} bits where the processor has matrix tiles, sums in float32")
     if trainer.step < c.decay <= c.warmup:
         tell(display, "note", f"the learning rate rises for {c.warmup} steps, and the run has only {c.steps}")
     seconds = expected_seconds(trainer, measured)

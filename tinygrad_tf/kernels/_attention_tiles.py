@@ -34,6 +34,7 @@ import math
 import numpy as np
 
 from tinygrad_tf.kernels import _matrix_tiles as matrix
+from tinygrad_tf.kernels import precision
 from tinygrad_tf.kernels._attention_layout import arrays_like, place, rows_of
 from tinygrad_tf.kernels._attention_tiles_backward import attend_heads_backward
 from tinygrad_tf.kernels._attention_tiles_forward import attend_heads
@@ -113,8 +114,8 @@ def attention_backward(g, query, key, value, out, logsumexp, is_causal, scale):
 def _kinds(dtype):
     """An array of the type that numbers are read as, and one of the words of their pieces."""
     if dtype == FLOAT32:
-        return np.empty(0, np.float32), np.empty(0, np.uint32)
-    return np.empty(0, np.uint16), np.empty(0, matrix.WHOLE)
+        return np.empty(0, np.float32), np.empty(0, matrix.WORDS[precision.pieces])
+    return np.empty(0, np.uint16), np.empty(0, matrix.WORDS[1])
 
 
 def _up(size):

@@ -8,11 +8,7 @@ from numba import types
 from tinygrad_tf.kernels._half_rows import load_rows
 from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, pieces_in, split_rows
 from tinygrad_tf.kernels._part import part
-from tinygrad_tf.kernels._tile_product import PRODUCTS as PRODUCTS_OF_PIECES
 from tinygrad_tf.kernels._tiles import transpose_square
-
-PRODUCTS = len(PRODUCTS_OF_PIECES)
-
 
 WIDTH = 32  # queries of a panel; what the tiles multiply is a multiple of 32 in all directions
 KEYS = 128  # of a block
@@ -68,5 +64,5 @@ def transpose(rows, columns, A, a0, a_row, B, b0):
 @part(types.int64)
 def at_once(lines, keys, columns, packed):
     """How many lines to ask for with each product of tiles, of those that `keys` times `columns` multiply-adds take."""
-    products = (keys + STEP - 1) // STEP * (columns // STEP) * (PRODUCTS if pieces_in(packed) > 1 else 1)
+    products = (keys + STEP - 1) // STEP * (columns // STEP) * (pieces_in(packed) * (pieces_in(packed) + 1) // 2)
     return (lines + products - 1) // max(products, 1)

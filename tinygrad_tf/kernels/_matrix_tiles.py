@@ -4,7 +4,7 @@ A tile is a register of 16 rows of 64 bytes; there are eight. One instruction mu
 one of 32 x 16 and adds the product to a tile of 16 x 16 float32: 8,192 multiply-adds in 16 cycles, eight times as many
 as the vector registers do. `_tile_product.py` multiplies; `_pieces.py` says how float32 comes out of that.
 
-    pieces_in(packed)          bfloat16 that stand for a number: 3 in an array of uint32, 1 in one of int32
+    pieces_in(packed)          bfloat16 that stand for a number, by the dtype of the array that they are packed in
     AVAILABLE                  the processor and the system have tiles, and nobody has switched them off
     split_rows(...)            float32 to that many bfloat16, laid out as tiles
     ask_for_row(...)           memory that is soon to be split
@@ -33,7 +33,9 @@ from tinygrad_tf.kernels._vector import I16, I32, I64, VECTOR_BYTES, Emitter
 TILE = 16  # rows of a tile, and columns of float32
 STEP = 32  # bfloat16 in a row of a tile: the depth of one instruction
 PIECES = 3  # bfloat16 that together hold a float32
-WHOLE = np.dtype(np.int32)  # words of numbers that are bfloat16 as they are; those of pieces are uint32
+# The dtype of an array of packed words tells the compiler how many bfloat16 stand for a number in it. They are no
+# numbers of that dtype.
+WORDS = {3: np.dtype(np.uint32), 2: np.dtype(np.float32), 1: np.dtype(np.int32)}
 PIECE = TILE * TILE  # 4-byte words (pairs of bfloat16) in a tile
 SETTING = "TINYGRAD_TF_MATRIX_TILES"
 
@@ -95,7 +97,7 @@ def close_tiles(typing: Any) -> Any:
 
 
 def count_pieces(packed: Any) -> int:
-    return 1 if packed.dtype == types.int32 else PIECES
+    return {types.uint32: 3, types.float32: 2, types.int32: 1}[packed.dtype]
 
 
 @intrinsic
@@ -173,7 +175,7 @@ class Splitter:
             builder.store(self._call("umax", words, doubled, builder.load(self.found)), self.found)
         for piece in range(self.pieces):
             bits = [builder.bitcast(x, words) for x in pair]
-            if piece < self.pieces - 1:  # the last has no more than 8 bits as it is
+            if piece < PIECES - 1:  # the third has no more than 8 bits as it is
                 bits = [builder.add(b, every(0x8000)) for b in bits]
             bits = [builder.and_(b, every(0xFFFF0000)) for b in bits]  # also the last: a subnormal number has others
             word = builder.or_(builder.lshr(bits[0], every(16)), bits[1])

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.kernels._matrix_tiles import STEP, TILE, WHOLE
+from tinygrad_tf.kernels import precision
+from tinygrad_tf.kernels._matrix_tiles import STEP, TILE
+from tinygrad_tf.kernels._matrix_tiles import WORDS as WORD_TYPES
 from tinygrad_tf.kernels._pieces import PAIR
 from tinygrad_tf.kernels._pieces_blocks import multiply
 from tinygrad_tf.kernels._pieces_deep import multiply_deep
 
 LARGEST = int(np.array(2.0**60, np.float32).view(np.int32))  # the bits of positive floats are ordered as they are
 SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
-DEPTH = 512  # of a stretch, after which C is written, to be read again for the next
-WHOLE_DEPTH = 3 * DEPTH  # the same, of numbers that take one piece
+DEPTH = 1536  # of a stretch, times the pieces of a number, after which C is written, to be read again for the next
 BLOCKS = 8
 COLUMNS = 256  # of a block of a large product: 256 x 512 of B in pieces are 768 KiB
 LEAST_ROWS = 512  # of a block of a large product, or half of all: the columns of B that it fetches serve so many
@@ -29,7 +30,7 @@ NARROWEST = 2 * PAIR  # rows and columns
 LEAST_USED = 0.8  # of the tiles of C: whole ones cost as much as full ones
 LEAST_DEPTH = 0.65  # of a tile's depth; 65 of 96 is as fast as on vector registers, whose kernels need not be compiled
 
-WORDS = np.empty(0, np.uint32), np.empty(0, WHOLE)
+WORDS = {pieces: np.empty(0, dtype) for pieces, dtype in WORD_TYPES.items()}
 NO_SUMS = np.empty(0, np.float32)
 
 
@@ -45,7 +46,7 @@ class Cut(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def cut(M: int, N: int, K: int, rows_of_b: bool, whole: bool = False) -> Cut | None:
+def cut(M: int, N: int, K: int, rows_of_b: bool, pieces: int = 3) -> Cut | None:
     """How a product is cut; None for one that vector registers do as fast. rows_of_b: B has contiguous rows."""
     work = M * N * K
     if work < WORTHWHILE or min(M, N) < NARROWEST:
@@ -54,7 +55,7 @@ def cut(M: int, N: int, K: int, rows_of_b: bool, whole: bool = False) -> Cut | N
     used_depth = K / (math.ceil(K / STEP) * STEP)
     if used < LEAST_USED or used_depth < LEAST_DEPTH:
         return None
-    depth = math.ceil(K / math.ceil(K / (WHOLE_DEPTH if whole else DEPTH)) / STEP) * STEP
+    depth = math.ceil(K / math.ceil(K / (DEPTH // pieces)) / STEP) * STEP
     if work < SHARED:
         wanted = 2 if work < SHARED // 2 else 4
         choices = []
@@ -74,7 +75,7 @@ def cut(M: int, N: int, K: int, rows_of_b: bool, whole: bool = False) -> Cut | N
 
 def in_one_stretch(K: int) -> bool:
     """Whether a product of whole numbers is summed up before C is written, which may then be rounded at once."""
-    return K <= WHOLE_DEPTH
+    return K <= DEPTH
 
 
 class DeepCut(NamedTuple):
@@ -111,10 +112,11 @@ def multiply_in_pieces(
     whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product. A and B may then be
     the bits of bfloat16, in uint16, and so may C if `in_one_stretch`.
     """
-    blocks = cut(M, N, K, b_col == 1, whole)
+    pieces = 1 if whole else precision.pieces
+    blocks = cut(M, N, K, b_col == 1, pieces)
     if blocks is None:
         return False
-    words = WORDS[whole]
+    words = WORDS[pieces]
     may_be_deep = a_row == 1 and b_col == 1 and not has_bias and C.dtype == np.float32
     deep = cut_deep(M, N, K) if may_be_deep else None
     if deep is not None:
@@ -134,7 +136,7 @@ def weight_gradient_in_pieces(
     if deep is None or not (g.flags.carray and x.flags.carray):
         return None
     c, sums = np.empty((M, N), np.float32), np.empty(deep.parts * M if need_sums else 0, np.float32)
-    words = WORDS[g.dtype == np.uint16]
+    words = WORDS[1 if g.dtype == np.uint16 else precision.pieces]
     found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep, STRETCH)
     return (c, sums[:M]) if suits(*found) else None
 

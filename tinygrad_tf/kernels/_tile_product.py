@@ -19,7 +19,6 @@ from tinygrad_tf.kernels._matrix_tiles import (
     BYTES,
     I8,
     PIECE,
-    PIECES,
     STEP,
     TILE,
     Splitter,
@@ -29,8 +28,12 @@ from tinygrad_tf.kernels._matrix_tiles import (
 )
 from tinygrad_tf.kernels._vector import I64, Emitter
 
-# (pieces of A, pieces of B), the largest last; one operand changes from each to the next, and A's are loaded once.
-PRODUCTS = ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0))
+# (pieces of A, pieces of B), by the number of pieces; one operand changes from each to the next, A's are loaded once.
+PRODUCTS = {
+    3: ((2, 0), (1, 0), (1, 1), (0, 1), (0, 2), (0, 0)),
+    2: ((1, 0), (0, 0), (0, 1)),
+    1: ((0, 0),),
+}
 FIRST_REGISTER = 4, 6  # of A, of B
 
 
@@ -40,7 +43,7 @@ class TileProduct:
 
     def __init__(self, builder: Any, pieces: int, rows: int = 2, columns: int = 2, b_changes: bool = False) -> None:
         self.builder, self.rows, self.columns = builder, rows, columns
-        self.products: Sequence[tuple[int, int]] = PRODUCTS if pieces == PIECES else ((0, 0),)
+        self.products: Sequence[tuple[int, int]] = PRODUCTS[pieces]
         if b_changes:
             self.products = tuple((b, a) for a, b in self.products)
 

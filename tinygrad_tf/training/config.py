@@ -15,7 +15,9 @@ from tinygrad_tf.utils.errors import InputError
 
 MOST = 2**63 - 1  # of a whole number
 PRECISIONS = ("float32", "bfloat16", "float16")
+MATMUL_PRECISIONS = ("highest", "high", "medium")
 NEWER = {"micro_batch", "schedule", "decay_of", "label_smoothing", "precision", "recompute", "patience", "min_delta"}
+NEWER |= {"matmul_precision"}
 
 
 def _option(
@@ -75,6 +77,9 @@ class TrainConfig:
     gradient_clip: float = _option(1.0, "largest norm of the gradient; 0: no clipping", least=0.0)
 
     precision: str = _option("float32", "of activations; 16 bits take half of the memory", choices=PRECISIONS)
+    matmul_precision: str | None = _option(
+        None, "of float32 products on matrix tiles: 24, 16 or 8 bits [default: highest]", choices=MATMUL_PRECISIONS
+    )
     recompute: bool = _option(False, "compute blocks again in the backward pass: less memory, more time")
     patience: int | None = _option(
         None, "stop after so many evaluations without progress, at the best weights [default: never]", least=1

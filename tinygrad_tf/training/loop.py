@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -12,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf import random
-from tinygrad_tf.amp import GradScaler, autocast
+from tinygrad_tf.amp import (
+    GradScaler,
+    autocast,
+    get_float32_matmul_precision,
+    set_float32_matmul_precision,
+)
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.dtypes import bfloat16, float16
 from tinygrad_tf.nn.utils import clip_grad_norm_
@@ -86,13 +92,21 @@ class Loop:
 
     gradient_clip: the largest norm of all gradients together, 0 for no clipping. precision: 'float32', or 'bfloat16'
     and 'float16' for 16-bit activations (autocast; float16 with a GradScaler, whose overflows cost a step each).
+    matmul_precision: as `amp.set_float32_matmul_precision` takes it, for this loop alone; None: as it is set.
     """
 
-    def __init__(self, model: Any, optimizer: Any, gradient_clip: float = 1.0, precision: str = "float32"):
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        gradient_clip: float = 1.0,
+        precision: str = "float32",
+        matmul_precision: str | None = None,
+    ):
         if precision not in PRECISIONS:
             raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
         self.model, self.optimizer, self.gradient_clip = model, optimizer, gradient_clip
-        self.precision = PRECISIONS[precision]
+        self.precision, self.matmul_precision = PRECISIONS[precision], matmul_precision
         self.scaler = GradScaler("cpu", enabled=precision == "float16")
         self.step, self.seconds = 0, 0.0
 
@@ -104,6 +118,16 @@ class Loop:
         """What the forward pass runs in."""
         return autocast("cpu", dtype=self.precision, enabled=self.precision is not None)
 
+    @contextmanager
+    def products(self) -> Iterator[None]:
+        """What forward and backward pass run in."""
+        before = get_float32_matmul_precision()
+        set_float32_matmul_precision(self.matmul_precision or before)
+        try:
+            yield
+        finally:
+            set_float32_matmul_precision(before)
+
     def update(self, step: int, rate: float) -> tuple[float, float | None]:
         """Update the weights at that learning rate; gives loss and norm. A TrainingError leaves them as they were.
 
@@ -112,7 +136,7 @@ class Loop:
         if not self.model.training:
             self.model.train()
         try:
-            with np.errstate(all="ignore"):  # what is not finite is found and told in one place
+            with self.products(), np.errstate(all="ignore"):  # what is not finite is found and told in one place
                 loss, norm = self._gradients(step)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate

@@ -71,7 +71,7 @@ class Trainer(Loop):
         decays = None if config.decay_of is None else parse_decays(config.decay_of)
         groups = parameter_groups(own, config.weight_decay, decays)
         optimizer = AdamW(groups, betas=(config.beta1, config.beta2))
-        super().__init__(own, optimizer, config.gradient_clip, config.precision)
+        super().__init__(own, optimizer, config.gradient_clip, config.precision, config.matmul_precision)
         self.windows = np.random.default_rng(config.seed)
         self.best_validation_loss, self.best_step = math.inf, 0
         self.stopping = None if config.patience is None else EarlyStopping(config.patience, config.min_delta)
@@ -112,7 +112,7 @@ class Trainer(Loop):
         """The mean loss per character over that many validation windows; 0: over the whole split."""
         c, total, count = self.config, 0.0, 0
         rows = evaluation_rows(c)
-        with no_grad(), evaluating(self.model), self.autocast():
+        with no_grad(), evaluating(self.model), self.products(), self.autocast():
             for batch in validation_batches(self.validation_tokens, rows, c.context, windows):
                 targets = batch[1].size
                 total += self.loss(batch).item() * targets
