@@ -420,6 +420,22 @@ def test_caches_of_another_batch_are_told_before_they_are_read() -> None:
     assert not program.takes(np.array([1, -1]), np.zeros(2, np.int64), caches)
 
 
+def test_memory_grows_with_the_text_and_logits_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, run = small(positions="rope"), decode.run
+
+    def checked(program: Any, ids: Any, padding: Any, seen: int, work: Any, scores: np.ndarray) -> None:
+        assert scores.shape == (len(ids) * 4, scores.shape[1]) and scores.shape[1] > seen
+        run(program, ids, padding, seen, work, scores)
+
+    monkeypatch.setattr(decode, "run", checked)
+    program, caches = TokenProgram(model), [GrowingCache(expected=3) for _ in model.blocks]
+    text = np.arange(20) * 3 % 11
+    found = [program.logits(text[i : i + 1], np.zeros(1, np.int64), caches)[0] for i in range(20)]
+    with no_grad():
+        wanted = model.eval()(tensor(text[None])).array[0]
+    np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())
+
+
 def test_two_texts_at_once_do_not_disturb_each_other() -> None:
     model = small()
     first, second = stream(model, [1], GREEDY), stream(model, [7, 8], GREEDY)
