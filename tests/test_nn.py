@@ -463,6 +463,50 @@ def test_lists_change_as_lists_do() -> None:
     assert isinstance(parameters["w"], nn.Parameter) and [n for n, _ in parameters.named_parameters()] == ["w"]
 
 
+class Shortened(nn.Linear):
+    """Takes weights of more rows, renamed since, as modules of public repositories do."""
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        state_dict[f"{prefix}weight"] = state_dict.pop(f"{prefix}old")[: self.out_features]
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        args[2].remove(f"{prefix}bias")  # may be missing
+
+
+def test_a_module_may_change_what_it_is_given_to_load() -> None:
+    model = nn.Sequential(nn.Tanh(), Shortened(3, 2))
+    bias = model[1].bias.detach().clone()
+    given = {"1.old": tg.arange(12.0).reshape(4, 3)}
+    assert repr(model.load_state_dict(given)) == "<All keys matched successfully>"
+    assert model[1].weight.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] and model[1].bias.equal(bias)
+    assert list(given) == ["1.old"]
+    with pytest.raises(RuntimeError, match=r"1\.weight must have the shape \(2, 3\), got \(2, 5\)"):
+        model.load_state_dict({"1.old": tg.ones(4, 5)})
+
+
+def test_hooks_on_state_dicts() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    called: list[Any] = []
+
+    def rename(state: dict[str, Any], prefix: str, *args: Any) -> None:
+        for name in [n for n in state if n.startswith(prefix)]:
+            state[name.replace("kernel", "weight")] = state.pop(name)
+
+    handles = [
+        model[1]._register_load_state_dict_pre_hook(rename),
+        model.register_load_state_dict_pre_hook(lambda module, state, prefix, *args: called.append((module, prefix))),
+        model.register_load_state_dict_post_hook(lambda module, keys: keys.unexpected_keys.clear()),
+        model[0].register_state_dict_post_hook(lambda module, state, prefix, _: state.pop(f"{prefix}bias")),
+    ]
+    assert list(model.state_dict()) == ["0.weight", "1.weight", "1.bias"]
+    model.load_state_dict({"0.weight": tg.ones(2, 2), "1.kernel": tg.ones(1, 2), "1.bias": tg.ones(1), "other": 1})
+    assert called == [(model, "")] and model[1].weight.tolist() == [[1.0, 1.0]]
+    for handle in handles:
+        handle.remove()
+    with pytest.raises(RuntimeError, match=r"missing: 0\.bias, 1\.weight"):
+        model.load_state_dict({"0.weight": tg.ones(2, 2), "1.kernel": tg.ones(1, 2), "1.bias": tg.ones(1)})
+    assert copy.deepcopy(model).state_dict().keys() == model.state_dict().keys()
+
+
 def test_load_state_dict_says_what_is_wrong_and_changes_nothing() -> None:
     model = nn.Linear(2, 3)
     before = {k: v.clone() for k, v in model.state_dict().items()}

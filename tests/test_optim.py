@@ -44,6 +44,10 @@ OPTIMIZERS: dict[str, Callable[[Any, list[Any]], Any]] = {
     "RAdam": lambda o, p: o.RAdam(p, lr=0.1),
     "RAdam soon": lambda o, p: o.RAdam(p, lr=0.1, betas=(0.8, 0.9), weight_decay=0.1),
     "RAdam decoupled": lambda o, p: o.RAdam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True, maximize=True),
+    "ASGD": lambda o, p: o.ASGD(p, lr=0.1, t0=2),
+    "ASGD of all": lambda o, p: o.ASGD(p, 0.1, lambd=0.1, alpha=0.5, t0=0, weight_decay=0.1, maximize=True),
+    "Rprop": lambda o, p: o.Rprop(p, lr=0.1),
+    "Rprop of all": lambda o, p: o.Rprop(p, 0.1, etas=(0.3, 1.5), step_sizes=(0.02, 0.15), maximize=True),
     "RMSprop centered": lambda o, p: o.RMSprop(p, lr=0.1, momentum=0.9, centered=True, weight_decay=0.1, maximize=True),
     "groups": lambda o, p: o.AdamW([{"params": p[:1], "weight_decay": 0.0}, {"params": p[1:], "lr": 0.3}], lr=0.1),
 }
@@ -216,6 +220,12 @@ SCHEDULES: dict[str, Schedule] = {
     "CosineAnnealingWarmRestarts equal": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4),
     "OneCycleLR": lambda s, o: s.OneCycleLR(o, [1.0, 2.0], total_steps=14),
     "OneCycleLR three": lambda s, o: s.OneCycleLR(o, 1.0, None, 2, 7, 0.3, "linear", three_phase=True),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.1, 1.0, 3),
+    "CyclicLR halved": lambda s, o: s.CyclicLR(o, [0.1, 0.2], [1.0, 0.5], 2, 3, mode="triangular2"),
+    "CyclicLR fading": lambda s, o: s.CyclicLR(o, 0.1, 1.0, 3, 1, "exp_range", 0.9, cycle_momentum=False),
+    "CyclicLR of one's own": lambda s, o: s.CyclicLR(
+        o, 0.1, 1.0, 3, scale_fn=lambda n: 1 / (n + 1), scale_mode="iterations"
+    ),
     "SequentialLR": lambda s, o: s.SequentialLR(
         o, [s.LinearLR(o, 0.1, total_iters=3), s.CosineAnnealingLR(o, 6), s.ExponentialLR(o, 0.5)], [3, 9]
     ),
@@ -332,6 +342,7 @@ def test_ways_to_compute_a_step_that_are_not_there_are_refused(name: str) -> Non
         (lambda o: lr_scheduler.OneCycleLR(o, 1.0), "total_steps"),
         (lambda o: lr_scheduler.ReduceLROnPlateau(o, "small"), "small"),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 0), "T_max"),
+        (lambda o: lr_scheduler.CyclicLR(o, 0.1, 1.0, mode="round"), "mode must be one of triangular, triangular2"),
     ],
 )
 def test_schedules_tell_misuse(make: Callable[[Any], Any], words: str) -> None:

@@ -24,23 +24,38 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+def _own(module: Module) -> dict[str, Any]:
+    """The parameters and persistent buffers that a module itself has."""
+    kept = {name: module.__dict__.get(name) for name, persistent in module._buffer_names.items() if persistent}
+    return {name: tensor for name, tensor in {**module._parameters, **kept}.items() if tensor is not None}
+
+
+def names_of_own(module: Module, prefix: str) -> list[str]:
+    return [prefix + name for name in _own(module)]
+
+
 def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars: bool) -> None:
     """Add what the module holds, and what the modules inside it hold, to `state`."""
-    kept = {name: module.__dict__.get(name) for name, persistent in module._buffer_names.items() if persistent}
-    for name, tensor in {**module._parameters, **kept}.items():
-        if tensor is not None:
-            state[prefix + name] = tensor if keep_vars else tensor.detach()
+    for name, tensor in _own(module).items():
+        state[prefix + name] = tensor if keep_vars else tensor.detach()
     for name, child in module._modules.items():  # by its method, which a class may have changed
         child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+    for hook, _ in list(module._state_hooks.values()):
+        hook(module, state, prefix, {})
 
 
 def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Take `given` over into the module: all of it that has a place there, or nothing and an error."""
     if not isinstance(given, Mapping):
         raise TypeError(f"load_state_dict needs a dictionary of tensors by name, got {type(given).__name__}")
+    given, forgiven, unexpected, errors = _asked(module, dict(given))
     own = module.state_dict(keep_vars=True)
-    keys = IncompatibleKeys([name for name in own if name not in given], [name for name in given if name not in own])
-    errors = [*(_wrong_keys(keys) if strict else ()), *_wrong_values(own, given)]
+    missing = [name for name in own if name not in given and name not in forgiven]
+    keys = IncompatibleKeys(missing, [*(name for name in given if name not in own), *unexpected])
+    for _, child in module.named_modules():
+        for hook, _ in list(child._load_post_hooks.values()):
+            hook(child, keys)
+    errors += [*(_wrong_keys(keys) if strict else ()), *_wrong_values(own, given)]
     if errors:
         raise RuntimeError(f"load_state_dict of {type(module).__name__}: " + "; ".join(errors))
     for name, tensor in own.items():
@@ -50,6 +65,20 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
             tensor.array[...] = given[name].array
             tensor.storage.changed = next(clock)
     return keys
+
+
+def _asked(module: Module, given: dict[str, Any]) -> tuple[dict[str, Any], set[str], list[str], list[str]]:
+    """What the modules inside make of `given`; the names that they do not miss; what else they find wrong."""
+    missing: list[str] = []
+    unexpected: list[str] = []
+    errors: list[str] = []
+    forgiven: set[str] = set()
+    for path, child in module.named_modules(remove_duplicate=False):
+        prefix = f"{path}." if path else ""
+        wanted = names_of_own(child, prefix)
+        child._load_from_state_dict(given, prefix, {}, True, missing, unexpected, errors)
+        forgiven |= set(wanted) - set(missing)
+    return given, forgiven, unexpected, errors
 
 
 def _wrong_keys(keys: IncompatibleKeys) -> Iterator[str]:

@@ -16,7 +16,7 @@ from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._hooks import RemovableHandle as RemovableHandle
 from tinygrad_tf.nn._hooks import add_hook, call_with_hooks
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
-from tinygrad_tf.nn._state import collect_state, load_state
+from tinygrad_tf.nn._state import collect_state, load_state, names_of_own
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
 
@@ -41,6 +41,9 @@ class Module:
     _forward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _backward_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _backward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _state_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _load_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _load_post_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _buffer_names: Mapping[str, bool] = {}
     forward: Callable[..., Any]
 
@@ -293,6 +296,44 @@ class Module:
     ) -> IncompatibleKeys:
         """Copy values in by name (with assign=True, take the tensors themselves). On any error nothing is changed."""
         return load_state(self, state_dict, strict, assign)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """What a module of one's own overrides in order to change what it is given, before it calls this one.
+
+        The tensors are copied when all modules were asked, and only if nothing is wrong.
+        """
+        arguments = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        for hook, with_module in list(self._load_pre_hooks.values()):
+            hook(self, *arguments) if with_module else hook(*arguments)
+        missing_keys += [name for name in names_of_own(self, prefix) if name not in state_dict]
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata) when the module's tensors are in the state_dict."""
+        return add_hook(self.__dict__.setdefault("_state_hooks", {}), hook, False, True)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, ...) with the arguments of `_load_from_state_dict` before the module is loaded."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], with_module: bool = False
+    ) -> RemovableHandle:
+        return add_hook(self.__dict__.setdefault("_load_pre_hooks", {}), hook, False, with_module)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, incompatible_keys) when the module is loaded; it may empty the lists of these keys."""
+        return add_hook(self.__dict__.setdefault("_load_post_hooks", {}), hook, False, True)
+
+    _register_state_dict_hook = register_state_dict_post_hook
 
     # --- hooks and printing ---------------------------------------------------------------------------------------
 

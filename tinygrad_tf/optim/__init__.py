@@ -4,11 +4,13 @@ from tinygrad_tf.optim import lr_scheduler
 from tinygrad_tf.optim.adam import Adam, AdamW
 from tinygrad_tf.optim.adaptive import Adagrad, RMSprop
 from tinygrad_tf.optim.lbfgs import LBFGS
+from tinygrad_tf.optim.older import ASGD, Rprop
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.optim.sgd import SGD
 from tinygrad_tf.optim.variants import Adadelta, Adamax, NAdam, RAdam
 
 __all__ = [
+    "ASGD",
     "LBFGS",
     "SGD",
     "Adadelta",
@@ -20,5 +22,6 @@ __all__ = [
     "Optimizer",
     "RAdam",
     "RMSprop",
+    "Rprop",
     "lr_scheduler",
 ]

@@ -297,14 +297,84 @@ class OneCycleLR(LRScheduler):
         if self.cycle_momentum:
             momentum = self._between(*self.momenta[phase], share)
             for group in self.optimizer.param_groups:
-                if "betas" in group:
-                    group["betas"] = (momentum, *group["betas"][1:])
-                else:
-                    group["momentum"] = momentum
+                _set_momentum(group, momentum)
         return [self._between(*phases[phase], share) for phases in self.lrs]
 
     def _between(self, start: float, end: float, share: float) -> float:
         return _cosine(start, end, share) if self.anneal_strategy == "cos" else start + (end - start) * share
+
+
+def _set_momentum(group: dict[str, Any], momentum: float) -> None:
+    """Adam's is its first beta."""
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
+
+
+CYCLES: dict[str, tuple[Callable[[float, float], float], str]] = {  # how high a cycle goes, and what that depends on
+    "triangular": (lambda gamma, cycle: 1.0, "cycle"),
+    "triangular2": (lambda gamma, cycle: 0.5 ** (cycle - 1), "cycle"),
+    "exp_range": (lambda gamma, step: gamma**step, "iterations"),
+}
+
+
+class CyclicLR(LRScheduler):
+    """From base_lr up to max_lr in step_size_up steps, and down in step_size_down, again and again (Smith, 2017).
+
+    The height of a cycle: "triangular" all of it, "triangular2" half of the last one's, "exp_range" gamma^step; or
+    scale_fn of the number of the cycle (from 1 on), with scale_mode="iterations" of the step. With cycle_momentum,
+    momentum (or Adam's first beta) goes the other way.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
+        last_epoch: int = -1,
+    ):
+        groups = optimizer.param_groups
+        if scale_fn is None and mode not in CYCLES:
+            raise ValueError(f"CyclicLR: mode must be one of {', '.join(CYCLES)}, or give scale_fn; got {mode!r}")
+        if cycle_momentum and not all("betas" in group or "momentum" in group for group in groups):
+            raise ValueError("CyclicLR: the optimizer has no momentum to cycle; pass cycle_momentum=False")
+        self.scale_fn, self.gamma, self.cycle_momentum = scale_fn, gamma, cycle_momentum
+        self.mode, self.scale_mode = mode, scale_mode if scale_fn is not None else CYCLES[mode][1]
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.share_up = step_size_up / self.total_size
+        bases, peaks = (list(x) if isinstance(x, (list, tuple)) else [x] * len(groups) for x in (base_lr, max_lr))
+        self.max_lrs, self.momenta = peaks, (base_momentum, max_momentum)
+        for group, base in zip(groups, bases, strict=True):
+            if last_epoch == -1:
+                group["initial_lr"] = group["lr"] = base
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = bases
+
+    def get_lr(self) -> list[float]:
+        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        x = 1 + self.last_epoch / self.total_size - cycle
+        share = x / self.share_up if x <= self.share_up else (x - 1) / (self.share_up - 1)
+        along = cycle if self.scale_mode == "cycle" else self.last_epoch
+        share *= CYCLES[self.mode][0](self.gamma, along) if self.scale_fn is None else self.scale_fn(along)
+        if self.cycle_momentum:
+            low, high = self.momenta
+            for group in self.optimizer.param_groups:
+                _set_momentum(group, high - (high - low) * share)
+        return [base + (peak - base) * share for base, peak in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of all schedules, without scale_fn, which is a function."""
+        return {k: v for k, v in super().state_dict().items() if k != "scale_fn"}
 
 
 class _Several(LRScheduler):
