@@ -90,7 +90,8 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
         tell(display, "precision", f"{c.precision} activations; weights, sums and the loss in float32")
     if c.matmul_precision not in (None, "highest"):
         bits = {"high": 16, "medium": 8}[c.matmul_precision]
-        tell(display, "products", f"of about {bits} bits where the processor has matrix tiles, sums in float32")
+        note = "where the processor has matrix tiles, sums in float32; for all bits --matmul-precision highest"
+        tell(display, "products", f"of about {bits} bits {note}")
     if trainer.step < c.decay <= c.warmup:
         tell(display, "note", f"the learning rate rises for {c.warmup} steps, and the run has only {c.steps}")
     seconds = expected_seconds(trainer, measured)
