@@ -71,6 +71,24 @@ def test_errors_name_the_argument(call: Any, error: type, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_inputs_may_come_one_by_one_as_from_parameters() -> None:
+    """As programs of meta-learning write it: grad(loss, model.parameters(), create_graph=True)."""
+    model = tg.nn.Linear(2, 1)
+
+    def loss() -> Tensor:
+        return (model(tg.ones(3, 2)) ** 2).sum()
+
+    wanted = grad(loss(), list(model.parameters()))
+    for inputs in (model.parameters(), dict(model.named_parameters()).values(), (p for p in model.parameters())):
+        found = grad(loss(), inputs, create_graph=True)
+        assert len(found) == 2 and all(a.equal(b) for a, b in zip(found, wanted, strict=True))
+    autograd.backward((loss() for _ in range(2)), inputs=model.parameters())
+    assert all(p.grad.equal(2 * g) for p, g in zip(model.parameters(), wanted, strict=True))
+    for wrong in ("weight", {"weight": model.weight}, 3, model):
+        with pytest.raises(TypeError, match="inputs must be a Tensor or several, as in a list, got"):
+            grad(loss(), wrong)
+
+
 def test_an_input_named_twice_gets_gradients_of_its_own() -> None:
     x = leaf(OTHER)
     a, b = grad((x * x).sum(), [x, x])

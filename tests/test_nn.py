@@ -483,6 +483,26 @@ def test_a_module_may_change_what_it_is_given_to_load() -> None:
         model.load_state_dict({"1.old": tg.ones(4, 5)})
 
 
+def test_what_a_module_holds_can_be_exchanged_by_name() -> None:
+    """As code does that puts adapters into a model: `model._modules[name] = ...`."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
+    for name, module in model._modules.items():
+        if isinstance(module, nn.ReLU):
+            model._modules[name] = nn.Tanh()
+    assert isinstance(model[1], nn.Tanh) and list(model._modules) == ["0", "1", "2"]
+    assert model._modules.pop("2") is not None and len(model) == 2
+    first = model[0]
+    first._parameters["weight"] = nn.Parameter(tg.ones(2, 2))
+    del first._parameters["bias"]
+    first._buffers["scale"] = tg.ones(1)
+    assert list(first.state_dict()) == ["weight", "scale"] and first.weight.tolist() == [[1.0, 1.0]] * 2
+    del first._buffers["scale"]
+    first._parameters.update(weight=nn.Parameter(tg.zeros(2, 2)))
+    assert list(first.state_dict()) == ["weight"] and not first.weight.any() and not hasattr(first, "bias")
+    model._modules.clear()
+    assert not list(model.children()) and copy.deepcopy(first._parameters).keys() == {"weight"}
+
+
 def test_hooks_on_state_dicts() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     called: list[Any] = []

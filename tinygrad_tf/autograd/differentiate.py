@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,16 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf.tensor import Tensor
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors = Tensor | Iterable[Tensor]
 
 
 def _as_tuple(name: str, x: Any) -> tuple[Any, ...]:
-    """One tensor or a sequence of them, as a tuple; an error that says what else came."""
-    found = (x,) if isinstance(x, engine.Tensor) else tuple(x) if isinstance(x, (tuple, list)) else None
-    if found is None:
-        raise TypeError(f"{name} must be a Tensor or a sequence of Tensors, got {type(x).__name__}")
+    """One tensor or several, also those of model.parameters(), as a tuple; an error that says what else came."""
+    if isinstance(x, engine.Tensor):
+        return (x,)
+    if not isinstance(x, Iterable) or isinstance(x, (str, Mapping, np.ndarray)):
+        raise TypeError(f"{name} must be a Tensor or several, as in a list, got {type(x).__name__}")
+    found = tuple(x)
     for i, t in enumerate(found):
         if not isinstance(t, engine.Tensor):
             raise TypeError(f"{name}[{i}] must be a Tensor, got {type(t).__name__}")

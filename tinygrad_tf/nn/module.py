@@ -12,6 +12,7 @@ from tinygrad_tf._device import checked
 from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
 from tinygrad_tf.engine import make
+from tinygrad_tf.nn._held import Held, HeldBuffers
 from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._hooks import RemovableHandle as RemovableHandle
 from tinygrad_tf.nn._hooks import add_hook, call_with_hooks
@@ -72,15 +73,15 @@ class Module:
 
     @property
     def _parameters(self) -> dict[str, Parameter]:
-        return {k: v for k, v in self.__dict__.items() if isinstance(v, Parameter)}
+        return Held(self, {k: v for k, v in self.__dict__.items() if isinstance(v, Parameter)})
 
     @property
     def _modules(self) -> dict[str, Module]:
-        return {k: v for k, v in self.__dict__.items() if isinstance(v, Module)}
+        return Held(self, {k: v for k, v in self.__dict__.items() if isinstance(v, Module)})
 
     @property
     def _buffers(self) -> dict[str, Any]:
-        return {k: self.__dict__.get(k) for k in self._buffer_names}
+        return HeldBuffers(self, {k: self.__dict__.get(k) for k in self._buffer_names})
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is not trained; `persistent` says whether it belongs to the state_dict."""
