@@ -11,8 +11,8 @@ from tinygrad_tf import engine
 from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "func", "distributions", "amp", "nn",
-    "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module", "optim",
+    "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "autograd.graph", "func", "distributions",
+    "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module", "optim",
     "optim.Optimizer", "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
@@ -61,6 +61,8 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.utils.clip_grad_norm_": "the norm is taken in float64, so that large gradients do not become inf",
     "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
     "amp.autocast": "products are summed up in float32, and rounded once",
+    "autograd.graph.saved_tensors_hooks": "unpack must return the shape and dtype that were packed; a tensor that pack "
+    "left where it is must not be changed in place, which PyTorch does not notice",
     "optim.LBFGS": "a step of its line search to where the loss is infinite or NaN counts as too long, and a shorter "
     "one is tried; PyTorch's goes on to weights of NaN",
     "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",

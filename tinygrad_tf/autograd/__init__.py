@@ -1,6 +1,6 @@
 """What torch.autograd names."""
 
-from tinygrad_tf.autograd import functional
+from tinygrad_tf.autograd import functional, graph
 from tinygrad_tf.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from tinygrad_tf.autograd.differentiate import backward, grad
 from tinygrad_tf.autograd.function import Function
@@ -23,6 +23,7 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
     "gradient_report",
+    "graph",
     "inference_mode",
     "is_grad_enabled",
     "no_grad",

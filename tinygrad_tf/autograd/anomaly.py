@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf import engine, operation
+from tinygrad_tf import engine
+from tinygrad_tf.autograd._recording import PlainNode, record_with
 
-_plain_node = engine.Node
 _PACKAGE = os.path.dirname(engine.__file__)
 
 
-class _TracedNode(_plain_node):
+class _TracedNode(PlainNode):
     """A Node that remembers where the operation was called, and looks at the gradients that its rule gives."""
 
     __slots__ = ()
@@ -68,11 +68,6 @@ def _has_nan(part: Any) -> bool:
     return array.dtype.kind in "fV" and bool(np.isnan(array.astype(np.float64)).any())
 
 
-def _record_with(node: type[engine.Node]) -> None:
-    """Have all operations record Nodes of this class: no other mode costs anything while it is off."""
-    operation.Node = engine.Node = node  # type: ignore[misc, attr-defined]
-
-
 class set_detect_anomaly:
     """Switch anomaly mode on or off: at once, and back at the end of a `with` block. For all threads; it costs time.
 
@@ -88,14 +83,13 @@ class set_detect_anomaly:
     """
 
     def __init__(self, mode: bool, check_nan: bool = True):
-        self.before = engine.Node
-        _record_with(_TracedNode if mode and check_nan else _plain_node)
+        self.before = record_with(_TracedNode, mode and check_nan)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: Any) -> None:
-        _record_with(self.before)
+        record_with(_TracedNode, self.before)
 
 
 class detect_anomaly(set_detect_anomaly):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
+from tinygrad_tf.autograd._packing import kept_of_context
 from tinygrad_tf.autograd.grad_mode import no_grad
 from tinygrad_tf.engine import Node, Storage, Tensor, make
 from tinygrad_tf.ops import inplace
@@ -286,6 +287,7 @@ def _save(context: Context, node: Node, inputs: Sequence[Any], nodes: list[Node 
         else:
             place = places.get(id(t), t.node)
             context._saved.append((t.array, t.storage, place))
+    context._saved = kept_of_context(context._saved)
     context._to_save, context._without_gradient, context._dirty = (), (), ()
     context._node, context._since = weakref.ref(node), next(engine.clock)
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tinygrad_tf import random
+from tinygrad_tf.autograd._packing import held, released, state, suspended
 from tinygrad_tf.engine import Node, Storage, Tensor, clock, current_node, mode, recording
 from tinygrad_tf.graph import Saved
 from tinygrad_tf.nn import Module, Sequential
@@ -64,7 +65,7 @@ def checkpoint(
         raise ValueError(f"checkpoint: determinism_check must be 'default' or 'none', got {determinism_check!r}")
     region = _Region(function, args, kwargs, preserve_rng_state, second)
     region.whole_names, region.debug = determinism_check == "default", debug
-    with first, _own_casts():
+    with suspended(), first, _own_casts():
         outputs = function(*args, **kwargs)
     region.forget(outputs)
     return outputs
@@ -121,6 +122,9 @@ class _Region:
     ):
         self.function, self.args, self.kwargs, self.context = function, args, kwargs, context
         self.inputs = [(t, current_node(t)) for t in _tensors((args, kwargs))]
+        hooks = state.innermost()
+        if hooks is not None:  # these keep the arguments, and no change of the arguments' memory matters any more
+            self.args, self.kwargs, self.inputs = held(args, hooks), held(kwargs, hooks), []
         self.random = random.get_rng_state() if replay else None
         self.settings = mode.reference, precision.dtype
         self.begun = self.ended = next(clock)
@@ -167,8 +171,8 @@ class _Region:
             if self.random is not None:
                 random.set_rng_state(self.random)
             mode.reference, precision.dtype = self.settings
-            with recording(True), self.context, _own_casts():
-                return begun, self.function(*self.args, **self.kwargs)
+            with recording(True), suspended(), self.context, _own_casts():
+                return begun, self.function(*released(self.args), **released(self.kwargs))
         finally:
             mode.reference, precision.dtype = before
             if now is not None:
