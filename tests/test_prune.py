@@ -125,7 +125,7 @@ def outcome(t: Any, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "pruned": [t.nn.utils.prune.is_pruned(m) for m in (net, *net)],
     }
     for i in (0, 2, 4):
-        hooks = [h[0] if isinstance(h, tuple) else h for h in net[i]._forward_pre_hooks.values()]
+        hooks = list(net[i]._forward_pre_hooks.values())
         words[f"hooks {i}"] = [
             (type(h).__name__, h._tensor_name, isinstance(h, t.nn.utils.prune.PruningContainer)) for h in hooks
         ]

@@ -16,7 +16,17 @@ from tinygrad_tf.tensor import Tensor
 if TYPE_CHECKING:
     from tinygrad_tf.nn.module import Module
 
-Hook = tuple[Callable[..., Any], bool]  # the function, and whether it is given keyword arguments, too
+Hook = Callable[..., Any]
+
+
+class GivenMore:
+    """A hook that asked to be given more than others: the keyword arguments, or the module."""
+
+    def __init__(self, hook: Hook):
+        self.hook = hook
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(*args)
 
 
 class RemovableHandle:
@@ -29,22 +39,22 @@ class RemovableHandle:
         self.hooks.pop(self.key, None)
 
 
-def add_hook(hooks: dict[int, Hook], hook: Callable[..., Any], prepend: bool, with_kwargs: bool) -> RemovableHandle:
-    """Put `hook` behind the others, or before them."""
+def add_hook(hooks: dict[int, Hook], hook: Hook, prepend: bool = False, more: bool = False) -> RemovableHandle:
+    """Put `hook` behind the others, or before them. more: it is to be given more than others."""
     if not callable(hook):
         raise TypeError(f"hook must be a function to be called with the module, got {type(hook).__name__}")
     others = list(hooks.items())
     key = next(clock)
-    hooks[key] = (hook, with_kwargs)
+    hooks[key] = GivenMore(hook) if more else hook
     if prepend:
-        hooks.clear()
-        hooks.update([(key, (hook, with_kwargs)), *others])
+        hooks.update([(k, hooks.pop(k)) for k, _ in others])
     return RemovableHandle(hooks, key)
 
 
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The module's forward with its hooks around it: each may replace what it is given, by returning something."""
-    for hook, with_kwargs in list(module._forward_pre_hooks.values()):
+    for hook in list(module._forward_pre_hooks.values()):
+        with_kwargs = isinstance(hook, GivenMore)
         changed = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if changed is not None and with_kwargs:
             args, kwargs = changed
@@ -54,8 +64,8 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
     if way_back is not None:
         args = way_back.into(args)
     out = module.forward(*args, **kwargs)
-    for hook, with_kwargs in list(module._forward_hooks.values()):
-        changed = hook(module, args, kwargs, out) if with_kwargs else hook(module, args, out)
+    for hook in list(module._forward_hooks.values()):
+        changed = hook(module, args, kwargs, out) if isinstance(hook, GivenMore) else hook(module, args, out)
         out = out if changed is None else changed
     return out if way_back is None else way_back.out_of(out)
 
@@ -105,7 +115,7 @@ class WayBack:
     def _from_results(self, found: Sequence[Any], places: list[int], count: int) -> list[Any]:
         """The gradients of the results, as the module's backward pre-hooks leave them."""
         gradients = _spread(found, places, count)
-        for hook, _ in list(self.module._backward_pre_hooks.values()):
+        for hook in list(self.module._backward_pre_hooks.values()):
             gradients = _replaced("register_full_backward_pre_hook", hook(self.module, gradients), gradients)
         self.of_results = gradients
         if not self.places:  # no argument wants a gradient, so nothing comes back to them
@@ -116,7 +126,7 @@ class WayBack:
         """The gradients of the arguments, as the module's backward hooks leave them."""
         gradients = _spread(found, self.places, self.count)
         if self.of_results is not None:
-            for hook, _ in list(self.module._backward_hooks.values()):
+            for hook in list(self.module._backward_hooks.values()):
                 changed = hook(self.module, gradients, self.of_results)
                 gradients = _replaced("register_full_backward_hook", changed, gradients)
         return [gradients[i] for i in self.places]

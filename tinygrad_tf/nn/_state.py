@@ -40,7 +40,7 @@ def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars:
         state[prefix + name] = tensor if keep_vars else tensor.detach()
     for name, child in module._modules.items():  # by its method, which a class may have changed
         child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-    for hook, _ in list(module._state_hooks.values()):
+    for hook in list(module._state_hooks.values()):
         hook(module, state, prefix, {})
 
 
@@ -53,7 +53,7 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
     missing = [name for name in own if name not in given and name not in forgiven]
     keys = IncompatibleKeys(missing, [*(name for name in given if name not in own), *unexpected])
     for _, child in module.named_modules():
-        for hook, _ in list(child._load_post_hooks.values()):
+        for hook in list(child._load_post_hooks.values()):
             hook(child, keys)
     errors += [*(_wrong_keys(keys) if strict else ()), *_wrong_values(own, given)]
     if errors:

@@ -13,9 +13,9 @@ from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn._held import Held, HeldBuffers
+from tinygrad_tf.nn._hooks import GivenMore, add_hook, call_with_hooks
 from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._hooks import RemovableHandle as RemovableHandle
-from tinygrad_tf.nn._hooks import add_hook, call_with_hooks
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
 from tinygrad_tf.nn._state import collect_state, load_state, names_of_own
 from tinygrad_tf.nn.parameter import Buffer, Parameter
@@ -313,13 +313,13 @@ class Module:
         The tensors are copied when all modules were asked, and only if nothing is wrong.
         """
         arguments = (state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        for hook, with_module in list(self._load_pre_hooks.values()):
-            hook(self, *arguments) if with_module else hook(*arguments)
+        for hook in list(self._load_pre_hooks.values()):
+            hook(self, *arguments) if isinstance(hook, GivenMore) else hook(*arguments)
         missing_keys += [name for name in names_of_own(self, prefix) if name not in state_dict]
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) when the module's tensors are in the state_dict."""
-        return add_hook(self.__dict__.setdefault("_state_hooks", {}), hook, False, True)
+        return add_hook(self.__dict__.setdefault("_state_hooks", {}), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, ...) with the arguments of `_load_from_state_dict` before the module is loaded."""
@@ -328,11 +328,11 @@ class Module:
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
-        return add_hook(self.__dict__.setdefault("_load_pre_hooks", {}), hook, False, with_module)
+        return add_hook(self.__dict__.setdefault("_load_pre_hooks", {}), hook, more=with_module)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, incompatible_keys) when the module is loaded; it may empty the lists of these keys."""
-        return add_hook(self.__dict__.setdefault("_load_post_hooks", {}), hook, False, True)
+        return add_hook(self.__dict__.setdefault("_load_post_hooks", {}), hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 

@@ -160,7 +160,7 @@ def _left(method: BasePruningMethod, mask: Tensor) -> Any:
 
 def hook_of(module: Module, name: str) -> BasePruningMethod | None:
     """The method, or the container of methods, that prunes module.NAME."""
-    for hook, _ in module._forward_pre_hooks.values():
+    for hook in module._forward_pre_hooks.values():
         if isinstance(hook, BasePruningMethod) and hook._tensor_name == name:
             return hook
     return None
@@ -168,7 +168,7 @@ def hook_of(module: Module, name: str) -> BasePruningMethod | None:
 
 def remove_hook(module: Module, hook: BasePruningMethod) -> None:
     hooks = module._forward_pre_hooks
-    for key in [key for key, (known, _) in hooks.items() if known is hook]:
+    for key in [key for key, known in hooks.items() if known is hook]:
         del hooks[key]
 
 

@@ -70,7 +70,7 @@ def old_weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Modul
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Undo nn.utils.weight_norm: the weight is an ordinary parameter again."""
-    for hook, _ in list(module._forward_pre_hooks.values()):
+    for hook in list(module._forward_pre_hooks.values()):
         if isinstance(hook, OldWeightNorm) and hook.name == name:
             weight = hook.computed(module).detach()
             for part in (name, f"{name}_g", f"{name}_v"):

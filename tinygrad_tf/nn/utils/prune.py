@@ -250,7 +250,7 @@ def is_pruned(module: Module) -> bool:
     >>> is_pruned(layer), is_pruned(identity(layer, "weight")), is_pruned(remove(layer, "weight"))
     (False, True, False)
     """
-    hooks = (hook for inner in module.modules() for hook, _ in inner._forward_pre_hooks.values())
+    hooks = (hook for inner in module.modules() for hook in inner._forward_pre_hooks.values())
     return any(isinstance(hook, BasePruningMethod) for hook in hooks)
 
 
