@@ -34,7 +34,25 @@ def network(torch: Any) -> Problem:
     return list(model.parameters()), lambda: torch.nn.functional.mse_loss(model(x), y)
 
 
+def one_number(torch: Any, start: float, f: Callable[[Any], Any]) -> Problem:
+    x = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
+    return [x], lambda: f(x)
+
+
+def kink(torch: Any) -> Problem:
+    return one_number(torch, -3.0, lambda x: (x - 1.0).abs() + 0.05 * (x + 2.0) ** 2 + 0.3 * (x - 2.5).abs())
+
+
+def waves(torch: Any) -> Problem:
+    return one_number(torch, 4.0, lambda x: x * x / 8.0 + (5.0 * x).sin() + 0.3 * (17.0 * x).cos())
+
+
+def walls(torch: Any) -> Problem:
+    return one_number(torch, 0.2, lambda x: (x - 0.9) ** 2 - 1e-3 * (1.0 + 1e-6 - (0.01 * x).tanh()).log() + x**8)
+
+
 PROBLEMS: dict[str, Callable[[Any], Problem]] = {"rosenbrock": rosenbrock, "logistic": logistic, "network": network}
+PROBLEMS |= {"kink": kink, "waves": waves, "walls": walls}
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"lr": 0.1, "max_iter": 10},
     "short memory": {"lr": 0.1, "max_iter": 5, "history_size": 2},
@@ -42,6 +60,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "from short steps": {"lr": 0.01, "max_iter": 7, "history_size": 3, "line_search_fn": "strong_wolfe"},
     "from long steps": {"lr": 30.0, "max_iter": 5, "line_search_fn": "strong_wolfe"},
     "one by one": {"max_iter": 1, "max_eval": 20, "line_search_fn": "strong_wolfe"},
+    "many trials": {"lr": 5e-3, "max_iter": 3, "max_eval": 99, "line_search_fn": "strong_wolfe"},
+    "many trials from far": {"lr": 1e4, "max_iter": 3, "max_eval": 99, "line_search_fn": "strong_wolfe"},
     "few evaluations": {"max_iter": 30, "max_eval": 4, "line_search_fn": "strong_wolfe"},
     "content with a small gradient": {"tolerance_grad": 0.05, "line_search_fn": "strong_wolfe"},
     "content with a small change": {"lr": 0.1, "tolerance_change": 1e-3},
