@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinygrad_tf.autograd import check_backward
+from tinygrad_tf.autograd import GradcheckError, check_backward
 
 Plant = tuple[str, str, Any, Any, tuple[Any, ...]]  # kind, place, forward, backward, inputs
 
@@ -474,3 +474,47 @@ def test_the_hosts_themselves_are_right(name: str) -> None:
     forward, backward, inputs = HOSTS[name]
     report = check_backward(forward, backward, inputs)
     assert report and report.worst_error < 1e-6
+
+
+def told(forward: Any, backward: Any, *inputs: np.ndarray) -> str:
+    with pytest.raises(GradcheckError) as caught:
+        check_backward(forward, backward, inputs)
+    return str(caught.value)
+
+
+SAVED = {  # forward, the rule, of what it is a formula
+    "exp": (np.exp, lambda y: y, "result"),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), lambda y: y * (1 - y), "result"),
+    "tanh": (np.tanh, lambda y: 1 - y * y, "result"),
+    "sqrt": (np.sqrt, lambda y: 0.5 / y, "result"),
+    "reciprocal": (lambda x: 1 / x, lambda y: -y * y, "result"),
+    "square": (lambda x: x * x, lambda x: 2 * x, "input"),
+    "log": (np.log, lambda x: 1 / x, "input"),
+    "sin": (np.sin, np.cos, "input"),
+    "cos": (np.cos, lambda x: -np.sin(x), "input"),
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_saving_the_input_for_the_result_is_named(name: str) -> None:
+    """The mistake of many a first Function: ctx.save_for_backward(x) where the rule wants y, or the other way round."""
+    forward, rule, of = SAVED[name]
+    x = np.abs(numbers(2, 3)) + 0.3
+    wrong = (lambda g, x: g * rule(x)) if of == "result" else (lambda g, x: g * rule(forward(x)))
+    text = told(forward, wrong, x)
+    other = "input" if of == "result" else "result"
+    assert f"the {other} in place of the {of}: the rule of {name} is a formula of the {of}; save that one" in text
+    right = (lambda g, x: g * rule(forward(x))) if of == "result" else (lambda g, x: g * rule(x))
+    assert check_backward(forward, right, x)
+
+
+def test_a_stand_in_for_the_gradient_of_a_step_is_called_one() -> None:
+    for step in (np.round, np.sign, lambda x: (x > 0) * 1.0):
+        text = told(step, lambda g, x: g, numbers(5))
+        assert "none, if this is a stand-in (a straight-through estimator)" in text
+        assert "mask" not in text
+
+
+def test_a_backward_that_ignores_what_it_is_given_is_told_so_alone() -> None:
+    text = told(lambda a, b: a * b, lambda g, a, b: (b.copy(), a.copy()), numbers(3), numbers(3, seed=1))
+    assert text.count("likely mistake") == 2 and text.count("does not multiply by the gradient that it is given") == 2

@@ -7,9 +7,11 @@ order of the tests and those that look at single entries; `sums`, `structure` an
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from tinygrad_tf.autograd.zero_sums import zero_sums
 
 def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
     """The likely mistake, as a list of at most one line (empty if none fits)."""
-    position = pair.positions[1]
+    place, position = pair.positions
     evidence = Evidence(pair, report, subject.inputs[position].array, subject.integers)
     if pair.got_shape is not None:
         return list(itertools.islice(wrong_shape(evidence), 1))
@@ -31,7 +33,11 @@ def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
         return ["the gradient is not finite: a division by zero, the logarithm or root of zero, or 0 times infinity"]
     if not np.isfinite(pair.numeric).all():
         return []
-    tests: list[Test] = [detached, rounded, constant_factor, swapped_inputs, wrong_mask]
+    if any(f"of {pair.input} is not proportional" in line for _, line in report.problems):
+        return []  # that is the mistake, and what it makes of the numbers is none
+    tests: list[Test] = [detached, rounded, constant_factor, swapped_inputs, wrong_mask, step]
+    if pair.complete and pair.input_shape == pair.output_shape:
+        tests.append(functools.partial(wrong_argument, subject.evaluate()[place]))
     if pair.complete:
         tests += [repeated_indices, not_summed, permuted_axes, dropped_terms, summed_too_much]
     tests += [exchanged_branches, missing_mask, only_some_rows, zero_sums]
@@ -45,6 +51,45 @@ def detached(e: Evidence) -> Iterator[str]:
     if not e.analytic.any():
         way = "no gradient ever reached this input" if not e.pair.arrived else "the gradient is zero everywhere"
         yield f"{way}: it was detached (.detach(), .data, no_grad, a NumPy detour), or backward forgot it"
+
+
+def step(e: Evidence) -> Iterator[str]:
+    """N = 0."""
+    if not e.alive(e.numeric).any() and e.alive(e.analytic).any():
+        yield (
+            "none, if this is a stand-in (a straight-through estimator): the output does not change with this input, as"
+            " that of round, sign or a comparison, so that no difference can confirm a gradient other than 0"
+        )
+
+
+OF_RESULT: dict[str, Callable[[Any], Any]] = {  # derivatives that are formulas of the result
+    "exp": lambda y: y,
+    "sigmoid": lambda y: y * (1 - y),
+    "tanh": lambda y: 1 - y * y,
+    "sqrt": lambda y: 0.5 / y,
+    "reciprocal": lambda y: -y * y,
+}
+OF_INPUT: dict[str, Callable[[Any], Any]] = {
+    "square": lambda x: 2 * x,
+    "log": lambda x: 1 / x,
+    "sin": np.cos,
+    "cos": lambda x: -np.sin(x),
+}
+
+
+def wrong_argument(result: np.ndarray, e: Evidence) -> Iterator[str]:
+    """A = h(x) and N = h(y) on the diagonal, where y is the result, or the other way round."""
+    off = ~np.eye(len(e.analytic), dtype=bool)
+    if len(off) < 2 or e.alive(e.analytic)[off].any() or e.alive(e.numeric)[off].any():
+        return
+    x, y = np.diag(e.values.reshape(-1)), np.diag(result.reshape(-1))
+    for rules, right, given in ((OF_RESULT, y, x), (OF_INPUT, x, y)):
+        for name, rule in rules.items():
+            with np.errstate(all="ignore"):
+                wanted, found = (np.diag(rule(np.diagonal(values))) for values in (right, given))
+            if e.fits(e.numeric, wanted) and e.fits(e.analytic, found):
+                one, other = ("result", "input") if rules is OF_RESULT else ("input", "result")
+                yield f"the {other} in place of the {one}: the rule of {name} is a formula of the {one}; save that one"
 
 
 def rounded(e: Evidence) -> Iterator[str]:
