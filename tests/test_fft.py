@@ -29,7 +29,11 @@ TWO = [
     for name in ("fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn")
     for (s, dim), norm in itertools.product([(None, (-2, -1)), ((4, 3), (0, 1)), ((2, 6), (-1, 0))], NORMS)
 ]
-ALL = [(name, arguments) for name in ("fftn", "ifftn", "rfftn", "irfftn") for arguments in ((), ((3, 4),), ((-1, 3),))]
+ALL = [
+    (name, arguments)
+    for name in ("fftn", "ifftn", "rfftn", "irfftn")
+    for arguments in ((), ((3, 4),), ((-1, 3),), (None, 1), (3, 0))
+]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -196,6 +200,7 @@ def test_fnet_trains_in_pytorchs_words(mixing: str, tmp_path: Path) -> None:
         (lambda: fft.rfft2(fft.fft(tg.ones(3, 3))), RuntimeError, "use fft2$"),
         (lambda: fft.fft(tg.ones(3, dtype=tg.float16)), RuntimeError, "float32 or float64, got .*float16; cast it"),
         (lambda: fft.fft(tg.ones(3).bfloat16()), RuntimeError, "float32 or float64, got .*bfloat16"),
+        (lambda: fft.fft(tg.complex(*[tg.ones(3).half()] * 2)), RuntimeError, "float32 or float64, got .*float16"),
         (lambda: fft.fft(tg.tensor(1.0)), RuntimeError, "fft: input must have at least one dimension"),
         (lambda: fft.fft(tg.ones(3), 0), RuntimeError, "fft: needs a whole number of points.*along dim 0, got 0"),
         (lambda: fft.ifft(tg.ones(3), 2.5), RuntimeError, r"ifft: needs a whole number of points.*got 2\.5"),
@@ -209,6 +214,7 @@ def test_fnet_trains_in_pytorchs_words(mixing: str, tmp_path: Path) -> None:
         (lambda: fft.fftn(tg.ones(3), s=(2, 2)), IndexError, "fftn: dim must be in"),
         (lambda: fft.fft(tg.ones(3), norm="both"), RuntimeError, "norm must be None, .*got 'both'"),
         (lambda: fft.fftfreq(0), RuntimeError, "fftfreq: n must be a whole number of at least 1, got 0"),
+        (lambda: fft.rfftfreq(2.5), RuntimeError, r"rfftfreq: n must be a whole number.*got 2\.5"),
         (lambda: tg.angle(tg.tensor([1])), RuntimeError, "floating point"),
     ],
 )

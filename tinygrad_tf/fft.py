@@ -135,7 +135,8 @@ def fftfreq(
     >>> fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
-    return _frequencies("fftfreq", n, d, [*range((n + 1) // 2), *range(-(n // 2), 0)], dtype, device, requires_grad)
+    n = _points("fftfreq", n)
+    return _frequencies(n, d, [*range((n + 1) // 2), *range(-(n // 2), 0)], dtype, device, requires_grad)
 
 
 def rfftfreq(
@@ -146,7 +147,8 @@ def rfftfreq(
     >>> rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
-    return _frequencies("rfftfreq", n, d, range(n // 2 + 1), dtype, device, requires_grad)
+    n = _points("rfftfreq", n)
+    return _frequencies(n, d, range(n // 2 + 1), dtype, device, requires_grad)
 
 
 def fftshift(input: Either, dim: Dims = None) -> Either:
@@ -264,10 +266,14 @@ def _whole(name: str, input: Input, s: Sizes, dim: Dims | tuple[int], norm: Norm
     return fourier.from_half(pairs, dim=dims[-1], n=points[-1], scale=scale, halved=False)
 
 
-def _frequencies(name: str, n: int, d: float, counts: Sequence[int], dtype: Any, *settings: Any) -> Tensor:
-    if not isinstance(n, int) or n < 1:
+def _points(name: str, n: Any) -> int:
+    if not isinstance(n, (int, np.integer)) or n < 1:
         raise RuntimeError(f"{name}: n must be a whole number of at least 1, got {n!r}")
-    return tensor([k / (n * d) for k in counts], dtype=dtype, device=settings[0], requires_grad=settings[1])
+    return int(n)
+
+
+def _frequencies(n: int, d: float, counts: Sequence[int], dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    return tensor([k / (n * d) for k in counts], dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def _shifted(name: str, input: Any, dim: Dims, by: Callable[[int], int]) -> Any:
