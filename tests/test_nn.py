@@ -483,6 +483,26 @@ def test_a_module_may_change_what_it_is_given_to_load() -> None:
         model.load_state_dict({"1.old": tg.ones(4, 5)})
 
 
+def test_parameters_in_lists_and_dictionaries_print_as_in_pytorch(torch: ModuleType) -> None:
+    theirs, ours = (
+        t.nn.ModuleList(
+            [
+                t.nn.ParameterDict({"a": t.nn.Parameter(t.ones(2, 3)), "b": t.nn.Parameter(t.ones(2).double())}),
+                t.nn.ParameterList([t.nn.Parameter(t.ones(2, 3)), t.nn.Parameter(t.ones(1).half())]),
+                t.nn.ParameterList(),
+            ]
+        )
+        for t in (torch, tg)
+    )
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("kind", ["DoubleTensor", "torch.DoubleTensor", "float64"])
+def test_a_module_takes_the_types_of_old_tutorials(kind: str) -> None:
+    wanted = getattr(tg, kind, kind)
+    assert nn.Linear(2, 1).type(wanted).weight.dtype is tg.float64
+
+
 def test_what_a_module_holds_can_be_exchanged_by_name() -> None:
     """As code does that puts adapters into a model: `model._modules[name] = ...`."""
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))

@@ -150,7 +150,7 @@ class ParameterList(_Indexed):
         setattr(self, name, _as_parameter(entry))
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+        return "\n".join(f"  ({name}): {_described(p, str(p.dtype))}" for name, p in self._parameters.items())
 
 
 class _Named(Module):
@@ -224,7 +224,7 @@ class ParameterDict(_Named):
         self.register_parameter(key, _as_parameter(entry))
 
     def extra_repr(self) -> str:
-        return "\n".join(f"({name}): {_described(p)}" for name, p in self._parameters.items())
+        return "\n".join(f"  ({name}): {_described(p, p.type())}" for name, p in self._parameters.items())
 
 
 def _as_parameter(entry: Any) -> Parameter:
@@ -233,5 +233,5 @@ def _as_parameter(entry: Any) -> Parameter:
     return entry if isinstance(entry, Parameter) else Parameter(entry)
 
 
-def _described(p: Parameter) -> str:
-    return f"Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+def _described(p: Parameter, kind: str) -> str:
+    return f"Parameter containing: [{kind} of size {'x'.join(map(str, p.shape))}]"

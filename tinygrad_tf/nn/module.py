@@ -261,7 +261,8 @@ class Module:
         return self
 
     def type(self, dst_type: Any) -> Self:
-        return self.to(dtype=dst_type)
+        """Cast to a dtype, or to that of a type of tensors: torch.FloatTensor, or its name."""
+        return self.to(dtype=make(np.zeros(0)).type(dst_type).dtype)
 
     def float(self) -> Self:
         return self.to(np.float32)
