@@ -92,6 +92,19 @@ class Slow(data.Dataset[int]):
         return 13
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_random_numbers_between_the_loader_and_its_first_batch(torch: ModuleType, workers: int) -> None:
+    """As where a model is made after `batches = iter(loader)`: workers have their first indices by then."""
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(1)
+        batches = iter(
+            t.utils.data.DataLoader(t.utils.data.TensorDataset(t.arange(9)), shuffle=True, num_workers=workers)
+        )
+        found.append([t.rand(2).tolist(), [batch[0].item() for batch in batches], t.rand(2).tolist()])
+    assert found[0] == found[1]
+
+
 def test_workers_are_threads_that_keep_the_order() -> None:
     started: list[int] = []
     dataset = Slow()

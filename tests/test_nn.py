@@ -497,10 +497,9 @@ def test_parameters_in_lists_and_dictionaries_print_as_in_pytorch(torch: ModuleT
     assert repr(ours) == repr(theirs)
 
 
-@pytest.mark.parametrize("kind", ["DoubleTensor", "torch.DoubleTensor", "float64"])
-def test_a_module_takes_the_types_of_old_tutorials(kind: str) -> None:
-    wanted = getattr(tg, kind, kind)
-    assert nn.Linear(2, 1).type(wanted).weight.dtype is tg.float64
+@pytest.mark.parametrize("kind", [tg.DoubleTensor, "torch.DoubleTensor", tg.float64, np.float64])
+def test_a_module_takes_the_types_of_old_tutorials(kind: Any) -> None:
+    assert nn.Linear(2, 1).type(kind).weight.dtype is tg.float64
 
 
 def test_what_a_module_holds_can_be_exchanged_by_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -145,7 +146,15 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         seed = draw_seed(self.generator)  # drawn in any case, so that later random numbers are those of PyTorch
-        return self._with_workers(seed) if self.num_workers else (fetch() for fetch in self._fetches())
+        if not self.num_workers:
+            return (fetch() for fetch in self._fetches())
+        tasks = self._tasks()
+        ready = list(itertools.islice(tasks, self._ahead()))  # now, as the sampler's random numbers are PyTorch's
+        return self._with_workers(seed, itertools.chain(ready, tasks))
+
+    def _ahead(self) -> int:
+        """How many batches may wait for the workers or be waited for."""
+        return self.num_workers * (self.prefetch_factor or 1)
 
     def _fetches(self) -> Iterator[Callable[[], Any]]:
         """A function for each batch that gets it."""
@@ -171,15 +180,14 @@ class DataLoader:
 
     # --- workers --------------------------------------------------------------------------------------------------
 
-    def _with_workers(self, seed: int) -> Iterator[Any]:
+    def _with_workers(self, seed: int, tasks: Iterator[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
         """Batch i comes from thread i mod num_workers, each thread with its own queue, so that the order is kept."""
         threads = [ThreadPoolExecutor(1, "DataLoader", self._start_worker, (i, seed)) for i in range(self.num_workers)]
         waiting: deque[Future[Any]] = deque()
         try:
-            tasks = self._tasks()
             for worker, fetch in tasks:
                 waiting.append(threads[worker].submit(fetch))
-                if len(waiting) >= self.num_workers * (self.prefetch_factor or 1):
+                if len(waiting) >= self._ahead():
                     yield from self._results(waiting.popleft())
             while waiting:
                 yield from self._results(waiting.popleft())
