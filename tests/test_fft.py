@@ -113,7 +113,13 @@ def complex_programs(t: Any) -> dict[str, Any]:
     z, w = t.fft.fft(t.complex(a, b)), t.fft.rfft(b, 5)
     real, single = t.tensor(B), t.tensor(A[0, 0, 0], dtype=t.float32)
     wide = t.complex(t.ones(5), t.zeros(5)) + real
+    low, spectrum = t.fft.rfft(a, dim=1), t.fft.fft2(a)
+    low[:, 2:] = 0
+    spectrum[1] = z[1]
+    spectrum[:, ::2] = b[:, ::2]
     values = {
+        "a low pass filter": t.fft.irfft(low, n=4, dim=1),
+        "written": t.fft.ifft2(spectrum).real * spectrum.imag,
         "abs": t.abs(z) + z.abs() + abs(z),
         "angle": t.angle(z) * t.angle(a),
         "angle of nothing": t.angle(t.complex((a * 0.0).abs(), (b * 0.0).abs())) + a,
@@ -215,6 +221,8 @@ def test_fnet_trains_in_pytorchs_words(mixing: str, tmp_path: Path) -> None:
         (lambda: fft.fft(tg.ones(3), norm="both"), RuntimeError, "norm must be None, .*got 'both'"),
         (lambda: fft.fftfreq(0), RuntimeError, "fftfreq: n must be a whole number of at least 1, got 0"),
         (lambda: fft.rfftfreq(2.5), RuntimeError, r"rfftfreq: n must be a whole number.*got 2\.5"),
+        (lambda: tg.zeros(2, dtype=tg.cfloat), TypeError, r"complex64 is not; complex\(real, imag\) makes"),
+        (lambda: tg.ones(2).to(tg.complex128), TypeError, "tensors are real, and complex128 is not"),
         (lambda: tg.angle(tg.tensor([1])), RuntimeError, "floating point"),
     ],
 )

@@ -111,7 +111,7 @@ class ComplexTensor:
 
     def __repr__(self) -> str:
         values = np.array2string(self.detach().numpy(), precision=4, separator=", ", prefix="tensor(")
-        return f"tensor({values}, dtype={self.dtype})"
+        return f"tensor({values})" if self.dtype == complex64 else f"tensor({values}, dtype={self.dtype})"
 
     # --- the same numbers in another shape ------------------------------------------------------------------------
 
@@ -140,6 +140,10 @@ class ComplexTensor:
     select = _both(Tensor.select)
     __getitem__ = _both(Tensor.__getitem__)
     __neg__ = _both(Tensor.__neg__)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Written into the memory of both parts, as Tensor's is: spectrum[:, 10:] = 0."""
+        self.real[index], self.imag[index] = _parts(value)
 
     @property
     def T(self) -> ComplexTensor:
@@ -213,7 +217,7 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 def _alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Both parts in one shape and dtype: adding a real tensor may have widened the real part alone."""
-    return a, b.expand(a.shape).to(a.dtype)
+    return a, (b if a.shape == b.shape else b.expand(a.shape)).to(a.dtype)
 
 
 def complex(real: Tensor, imag: Tensor) -> ComplexTensor:

@@ -110,7 +110,10 @@ def as_dtype(dtype: Any) -> DType:
 
 def array_dtype(dtype: Any) -> np.dtype:
     """NumPy's dtype for a dtype of any kind."""
-    return dtype if type(dtype) is np.dtype else as_dtype(dtype).dtype
+    found = dtype if type(dtype) is np.dtype else as_dtype(dtype).dtype
+    if found.kind == "c":
+        raise TypeError(f"tensors are real, and {found} is not; complex(real, imag) makes a complex one of two of them")
+    return found
 
 
 class finfo:
