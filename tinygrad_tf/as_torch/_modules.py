@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import multiprocessing
 import types
+import typing
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: getattr(multiprocessing, name) for name in multiprocessing.__all__},
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
+        "_vmap_internals": {"_vmap": func.vmap},
         "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm")},
         "nn.parallel": {
             **data_parallel,
@@ -157,7 +159,11 @@ def _modules() -> dict[str, dict[str, Any]]:
             "tree_map": _trees.tree_map,
         },
         "utils.tensorboard": {"SummaryWriter": SummaryWriter},
-        "jit": dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
+        "jit": {
+            **dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
+            **{name: refused_class(f"jit.{name}") for name in ("ScriptModule", "ScriptFunction")},
+        },
+        "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
         "compiler": {"disable": itself, "is_compiling": no},
         "_dynamo": {"disable": itself, "reset": nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
