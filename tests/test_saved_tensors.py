@@ -252,6 +252,22 @@ def test_unpack_may_write_into_what_it_makes() -> None:
     assert x.grad.tolist() == [6.0, 6.0]
 
 
+def test_arguments_of_a_checkpoint_are_kept_by_the_hooks() -> None:
+    x = tg.full((2,), 3.0, requires_grad=True)
+    outcomes = []
+    for hooks in (graph.save_on_cpu(pin_memory=True), graph.save_on_cpu()):
+        a, b = x * 2, {"b": [x * 1.0]}
+        with hooks:
+            y = checkpoint(lambda a, b: a * a * b["b"][0], a, b=b)
+        a.mul_(0.0)
+        try:
+            outcomes.append(tg.autograd.grad(y.sum(), [x])[0].tolist())
+        except RuntimeError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == [108.0, 108.0]
+    assert "argument of shape (2,) was changed in place" in str(outcomes[1])
+
+
 def test_hooks_within_a_checkpoint_are_those_of_both_runs() -> None:
     x = tg.full((2,), 3.0, requires_grad=True)
     calls: list[str] = []

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygrad_tf.autograd._recording import PlainNode, record_with
-from tinygrad_tf.engine import Node, Storage, Tensor, Watched, current_node, make, recording
+from tinygrad_tf.engine import Node, Storage, Tensor, Watched, clock, current_node, make, recording
 from tinygrad_tf.graph import Saved
 
 
@@ -201,6 +201,16 @@ class HeldTensor:
 
     def __init__(self, hooks: Hooks, tensor: Tensor):
         self.node, self.packed = current_node(tensor), Packed(hooks, tensor)
+        self.storage, self.since = tensor.storage, next(clock)
+
+    def tensor(self) -> Tensor:
+        array = self.packed.array()
+        if array is self.packed.original() and self.storage.changed > self.since:
+            raise RuntimeError(
+                f"checkpoint: an argument of shape {array.shape} was changed in place before the backward pass, where "
+                "the hooks on saved tensors had left it; change a copy (.clone())"
+            )
+        return make(array, self.node)
 
 
 def held(value: Any, hooks: Hooks) -> Any:
@@ -215,7 +225,7 @@ def held(value: Any, hooks: Hooks) -> Any:
 def released(value: Any) -> Any:
     """What `held` was given."""
     if isinstance(value, HeldTensor):
-        return make(value.packed.array(), value.node)
+        return value.tensor()
     if isinstance(value, dict):
         return {name: released(part) for name, part in value.items()}
     return with_parts(value, [released(part) for part in value]) if isinstance(value, (tuple, list)) else value
