@@ -80,6 +80,9 @@ def functions(x: torch.Tensor) -> None:
     assert_type(torch.linalg.norm(x), Tensor)
     assert_type(torch.linalg.svd(x).S, Tensor)
     assert_type(torch.view_as_real(torch.polar(x, x)), Tensor)
+    assert_type(torch.fft.fft2(x).real, Tensor)
+    assert_type(torch.fft.irfft(torch.fft.rfft(x)), Tensor)
+    assert_type(torch.fft.fftshift(x), Tensor)
 
 
 def functional(x: torch.Tensor) -> None:
@@ -106,5 +109,7 @@ def modules(x: torch.Tensor) -> None:
     assert_type(nn.CrossEntropyLoss().forward(x, x), Tensor)
     assert_type(nn.TransformerEncoderLayer(2, 2).forward(x), Tensor)
     assert_type(optim.AdamW(layer.parameters(), lr=1e-3), optim.AdamW)
+    assert_type(optim.LBFGS(layer.parameters()), optim.LBFGS)
+    assert_type(nn.utils.prune.l1_unstructured(layer, "weight", 0.5), nn.Module)
     with torch.no_grad():
         assert_type(next(layer.named_parameters()), tuple[str, nn.Parameter])
