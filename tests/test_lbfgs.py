@@ -235,7 +235,12 @@ def test_a_loss_that_is_no_number_shortens_the_step() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda p: LBFGS([{"params": [p]}, {"params": [nn.Parameter(p)]}]), ValueError, "must be one parameter group"),
+        (
+            lambda p: LBFGS([{"params": [p]}, {"params": [nn.Parameter(p)]}]),
+            ValueError,
+            "there can be one parameter group",
+        ),
+        (lambda p: LBFGS([p]).add_param_group({"params": [nn.Parameter(p)]}), ValueError, "one parameter group"),
         (lambda p: LBFGS([p], lr=-1), ValueError, "lr must not be negative, got -1"),
         (lambda p: LBFGS([p], tolerance_grad=math.nan), ValueError, "tolerance_grad must not be negative, got nan"),
         (lambda p: LBFGS([p], history_size=0), ValueError, "history_size must be a whole number of at least 1, got 0"),

@@ -73,11 +73,15 @@ class LBFGS(Optimizer):
             "line_search_fn": line_search_fn,
         }
         super().__init__(params, settings)
-        if len(self.param_groups) != 1:
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """The one group; a second is an error."""
+        if self.param_groups:
             raise ValueError(
-                "LBFGS: one curvature is estimated for all parameters, so there must be one parameter group, got "
-                f"{len(self.param_groups)}; give all parameters in one list"
+                "LBFGS: there can be one parameter group, as one curvature is estimated for all parameters; give all "
+                "in one list"
             )
+        super().add_param_group(param_group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter moves. closure() zeroes the gradients, computes the loss, calls backward and returns the loss.
