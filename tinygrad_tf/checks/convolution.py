@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import tinygrad_tf as tg
-from tinygrad_tf import nn
-from tinygrad_tf.checks.table import layer, normal, op, spread
+from tinygrad_tf import Tensor, nn
+from tinygrad_tf.checks.table import layer, normal, op, positive, spread
 from tinygrad_tf.nn import functional as F
+
+
+def kept_at_their_places(x: Tensor) -> Tensor:
+    best, places = F.max_pool1d(x, 2, return_indices=True)
+    return F.max_unpool1d(best, places, 2, output_size=(x.shape[-1],))
+
+
+def kept_in_images(x: Tensor) -> Tensor:
+    best, places = F.max_pool2d(x, (2, 1), return_indices=True)
+    return F.max_unpool2d(best * best, places, (2, 1))
+
 
 op("unfold overlapping", lambda a: a.unfold(1, 3, 2), normal(2, 8))
 op("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=1), normal(2, 3, 7), normal(4, 3, 3), normal(4))
@@ -45,6 +56,54 @@ op("interpolate nearest", lambda x: F.interpolate(x, scale_factor=1.7), normal(2
 op("interpolate linear", lambda x: F.interpolate(x, 7, mode="linear", align_corners=True), normal(2, 2, 4))
 op("interpolate bilinear", lambda x: F.interpolate(x, scale_factor=(1.5, 0.6), mode="bilinear"), normal(1, 2, 4, 5))
 op("interpolate bicubic", lambda x: F.interpolate(x, (6, 3), mode="bicubic"), normal(1, 1, 4, 5))
+op("interpolate trilinear", lambda x: F.interpolate(x, (3, 4, 2), mode="trilinear"), normal(1, 2, 2, 3, 3))
+op("interpolate volumes by means", lambda x: F.interpolate(x, (2, 1, 2), mode="area"), normal(1, 1, 3, 2, 4))
+op(
+    "interpolate antialias",
+    lambda x: F.interpolate(x, (3, 4), mode="bicubic", antialias=True) * 2.0,
+    normal(1, 2, 7, 5),
+)
+op("max_pool1d and back", kept_at_their_places, spread(2, 2, 7))
+op("max_pool2d and back", kept_in_images, spread(1, 2, 4, 5))
+op("lp_pool1d", lambda x: F.lp_pool1d(x, 3, 3, stride=2, ceil_mode=True), positive(2, 2, 6))
+op("lp_pool2d", lambda x: F.lp_pool2d(x * x, 1.5, (2, 3)), positive(1, 2, 4, 5))
+op(
+    "grid_sample",
+    lambda x, g: F.grid_sample(x, g.tanh(), align_corners=False),
+    normal(2, 2, 3, 4),
+    normal(2, 3, 2, 2),
+)
+op(
+    "grid_sample of volumes, at the border",
+    lambda x, g: F.grid_sample(x, g * 0.9, padding_mode="border", align_corners=True),
+    normal(1, 2, 2, 3, 4),
+    normal(1, 2, 1, 2, 3),
+)
+op(
+    "grid_sample bicubic, mirrored",
+    lambda x, g: F.grid_sample(x, g, "bicubic", "reflection", False),
+    normal(1, 2, 4, 3),
+    normal(1, 2, 3, 2),
+)
+op(
+    "grid_sample nearest, mirrored",
+    lambda x, g: F.grid_sample(x, g * 1.1, "nearest", "reflection", True) * g.sum(),
+    normal(1, 2, 4, 3),
+    normal(1, 2, 3, 2),
+)
+op(
+    "grid_sample mirrored",
+    lambda x, g: F.grid_sample(x, g * 2.0, "bilinear", "reflection", True),
+    normal(1, 1, 4, 3),
+    normal(1, 2, 3, 2),
+)
+op(
+    "a spatial transformer",
+    lambda x, a: F.grid_sample(x, F.affine_grid(a * 0.5, (2, 1, 3, 2), align_corners=False), align_corners=False),
+    normal(2, 1, 4, 3),
+    normal(2, 2, 3),
+)
+op("affine_grid of volumes", lambda a: F.affine_grid(a, (1, 1, 2, 1, 3), align_corners=True), normal(1, 3, 4))
 op("pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), normal(2, 8, 2, 3))
 op("pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), normal(2, 2, 4, 6))
 layer("nn.Conv1d", lambda: nn.Conv1d(3, 4, 3, padding=2, padding_mode="circular"), normal(2, 3, 5))

@@ -130,6 +130,7 @@ from tinygrad_tf.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tinygrad_tf.nn.unpooling import LPPool1d, LPPool2d, MaxUnpool1d, MaxUnpool2d
 
 __all__ = [
     "CELU",
@@ -192,6 +193,8 @@ __all__ = [
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
+    "LPPool1d",
+    "LPPool2d",
     "LSTMCell",
     "LayerNorm",
     "LazyBatchNorm1d",
@@ -212,6 +215,8 @@ __all__ = [
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxUnpool1d",
+    "MaxUnpool2d",
     "Mish",
     "Module",
     "ModuleDict",

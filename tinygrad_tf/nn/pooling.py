@@ -132,18 +132,24 @@ class AdaptiveAvgPool2d(_AdaptivePool):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
-class AdaptiveMaxPool1d(_AdaptivePool):
-    """The largest entries of windows that divide x (N, C, L) into `output_size` parts."""
+class _AdaptiveMaxPool(_AdaptivePool):
+    def __init__(self, output_size: Any, return_indices: bool = False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_max_pool1d(input, self.output_size)
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest entries of windows that divide x (N, C, L) into `output_size` parts; if asked for, with places."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
-class AdaptiveMaxPool2d(_AdaptivePool):
-    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts."""
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts; see the function."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_max_pool2d(input, self.output_size)
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 # --- resizing ---------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from tinygrad_tf.nn.functional.convolution import (
     fold,
     unfold,
 )
+from tinygrad_tf.nn.functional.grids import affine_grid, grid_sample
 from tinygrad_tf.nn.functional.layers import (
     alpha_dropout,
     batch_norm,
@@ -90,12 +91,14 @@ from tinygrad_tf.nn.functional.resize import (
     pixel_shuffle,
     pixel_unshuffle,
 )
+from tinygrad_tf.nn.functional.unpooling import lp_pool1d, lp_pool2d, max_unpool1d, max_unpool2d
 
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -122,6 +125,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",
@@ -138,9 +142,13 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "lp_pool1d",
+    "lp_pool2d",
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
+    "max_unpool1d",
+    "max_unpool2d",
     "mish",
     "mse_loss",
     "nll_loss",

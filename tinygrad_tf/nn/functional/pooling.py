@@ -57,16 +57,33 @@ def _max_pooled(
     spread = sizes_for(name, "dilation", dilation, count)
     ends = _ends(name, x, size, steps, sizes_for(name, "padding", padding, count, 0), spread, ceil_mode)
     lowest = -math.inf if category(x.array.dtype) == 2 else int(np.iinfo(x.array.dtype).min)
-    seen = windows(_padded(x, ends, lowest), size=size, stride=steps, dilation=spread)
-    best, place = seen.flatten(-count).max(-1)
-    drop = input.ndim < x.ndim
-    best = best.squeeze(0) if drop else best
-    if not return_indices:
-        return best
-    numbers = make(np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:]))
-    numbered = windows(_padded(numbers, ends, -1), size=size, stride=steps, dilation=spread).flatten(-count)
-    found = numbered.expand(*place.shape, -1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
-    return best, found.squeeze(0) if drop else found
+    seen = windows(_padded(x, ends, lowest), size=size, stride=steps, dilation=spread).flatten(-count)
+    numbers = np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
+    numbered = windows(
+        np.pad(numbers, [(0, 0), (0, 0), *ends], constant_values=-1), size=size, stride=steps, dilation=spread
+    )
+    best, found = _largest(seen, numbered.reshape(*numbered.shape[: 2 + count], -1), lowest, any(any(e) for e in ends))
+    if input.ndim < x.ndim:
+        best, found = best.squeeze(0), found[0]
+    return (best, make(found)) if return_indices else best
+
+
+def _largest(seen: Tensor, numbers: np.ndarray, lowest: Any, padded: bool) -> tuple[Tensor, np.ndarray]:
+    """The largest entry of each window (..., K), and its number in the image, which is -1 for those around the image.
+
+    Of equal ones the first; the last NaN, if there are any; never one around the image, however low the others are.
+    """
+    best, place = seen.max(-1)
+    values, chosen = best.array, place.array
+    unknown, low = values != values, values == lowest
+    if unknown.any() or (padded and low.any()):
+        size = numbers.shape[-1]
+        last = size - 1 - (seen.array != seen.array)[..., ::-1].argmax(-1)
+        inside = np.broadcast_to((numbers >= 0).argmax(-1), chosen.shape)
+        chosen = np.where(unknown, last, np.where(low, inside, chosen))
+        best = seen.gather(-1, make(chosen[..., None])).squeeze(-1)
+    spread = np.broadcast_to(numbers, (*chosen.shape, numbers.shape[-1]))
+    return best, np.take_along_axis(spread, chosen[..., None], -1)[..., 0]
 
 
 def max_pool1d(
@@ -194,16 +211,29 @@ def _adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Te
     return x if input.ndim == x.ndim else x.squeeze(0)
 
 
-def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return_indices: bool) -> Tensor:
-    if return_indices:
-        raise NotImplementedError(f"{name}: return_indices=True is not there; see max_pool{count}d")
+def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
+    """The largest entries of the windows that the axes make together, row by row; those of one size are filled up."""
     x = batched(name, input, count)
-    for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
-        bounds = _bounds(x.shape[dim], parts)
+    index: Any = (slice(None), slice(None))
+    for i, parts in enumerate(_wanted(name, x, output_size, count)):
+        bounds = _bounds(x.shape[2 + i], parts)
         longest = max((b - a for a, b in bounds), default=1)
-        places = np.array([[min(a + i, b - 1) for i in range(longest)] for a, b in bounds]).reshape(parts, longest)
-        x = x[(slice(None),) * dim + (make(places),)].max(dim + 1).values
-    return x if input.ndim == x.ndim else x.squeeze(0)
+        places = np.array([[min(a + k, b - 1) for k in range(longest)] for a, b in bounds], np.int64)
+        shape = [1] * (2 * count)
+        shape[i], shape[count + i] = parts, longest
+        index = (*index, make(places.reshape(shape)))
+    numbers = np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
+    numbered = numbers[tuple(i.array if isinstance(i, Tensor) else i for i in index)]
+    if not numbered.size:
+        best, found = x.new_zeros(*x.shape[:2], *numbered.shape[2 : 2 + count]), numbered
+        found = np.zeros(tuple(best.shape), np.int64)
+    else:
+        best, found = _largest(
+            x[index].flatten(-count), numbered.reshape(*numbered.shape[: 2 + count], -1), None, False
+        )
+    if input.ndim < x.ndim:
+        best, found = best.squeeze(0), found[0]
+    return (best, make(found)) if return_indices else best
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
@@ -216,11 +246,19 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Tensor:
-    """The largest entries of windows that divide input (N, C, L) into `output_size` parts."""
+def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+    """The largest entries of windows that divide input (N, C, L) into `output_size` parts; if asked for, with places.
+
+    >>> from tinygrad_tf import tensor
+    >>> adaptive_max_pool1d(tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2, return_indices=True)
+    (tensor([[[5., 3.]]]), tensor([[[1, 3]]]))
+    """
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts."""
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts; None keeps an axis.
+
+    return_indices: also the number of each in the image, counted row by row. Of equal entries the first is taken.
+    """
     return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
