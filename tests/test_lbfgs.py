@@ -200,6 +200,42 @@ def test_no_more_trials_than_allowed(most: int) -> None:
     assert found.t in (0.0, *tried)
 
 
+def scripted(*values: tuple[float, float]) -> tuple[Trial, list[float]]:
+    """A search from value 0 and slope -1 whose trials have these values and slopes, wherever they are."""
+    tried: list[float] = []
+
+    def evaluate(t: float) -> Trial:
+        tried.append(t)
+        return Trial(t, values[len(tried) - 1][0], np.zeros(1), values[len(tried) - 1][1])
+
+    start = Trial(0.0, 0.0, np.zeros(1), -1.0)
+    return LineSearch(evaluate, start, 1.0, len(values)).run(1.0), tried
+
+
+def test_a_step_grows_until_the_function_rises() -> None:
+    """A value that is not below the last one ends the growth, from the third trial on, as in PyTorch."""
+    found, tried = scripted((-10.0, -1.0), (-9.0, -1.0), (-8.0, -1.0), (-9.5, 0.0))
+    assert tried[0] < tried[1] < tried[2] and tried[1] < tried[3] < tried[2]
+    assert found.t == tried[3]
+
+
+def test_of_two_ends_the_lower_is_kept() -> None:
+    """Even where it has not fallen enough."""
+    found, tried = scripted((5.0, 1.0), (-1e-6, 1.0), (-5e-7, 1.0))
+    assert found.t == tried[1]
+
+
+def test_a_function_without_end_is_followed_for_26_trials() -> None:
+    tried: list[float] = []
+
+    def evaluate(t: float) -> Trial:
+        tried.append(t)
+        return Trial(t, -t, np.zeros(1), -1.0)
+
+    found = LineSearch(evaluate, Trial(0.0, 0.0, np.zeros(1), -1.0), 1.0, 99).run(1.0)
+    assert len(tried) == 26 and found.t == tried[-1] > 1e9
+
+
 def test_the_cubic_is_met_exactly() -> None:
     def at(t: float) -> Trial:  # (t - 1) (t - 2) (t + 3), least at (sqrt(21)) / 3
         return Trial(t, t**3 - 7 * t + 6, np.zeros(1), 3 * t * t - 7)
