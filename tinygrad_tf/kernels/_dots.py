@@ -1,7 +1,8 @@
 """Rows times the rows of a weight, which lies as layers keep it: many dot products at once, in vector registers.
 
     make_dots(rows, columns)    Y[rows, columns] = X @ W.T, or added to Y
-    many_dots, few_dots         the two that are used: four rows of X with four of W, one row of X with eight
+    few_dots                    one row of X with eight of W
+    multiply_rows               any number of rows of X with any of W: squares of four by four, and the rest by few_dots
 
 A dot product ends with a sum over the lanes of a register, which takes as many instructions as eight multiply-adds.
 Sixteen registers are added up pair by pair instead, until one of them holds all sixteen sums: a third of that.
@@ -17,10 +18,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._scalar import instruction
-from tinygrad_tf.kernels._vector import I32, I64, Emitter, _exchange
+from tinygrad_tf.kernels._vector import HEIGHT, I32, I64, Emitter, _exchange
 
-MANY, FEW = 4, 8  # rows of W
+ROWS, MANY = (4 if HEIGHT == 12 else 2), 4  # of X and of W; as many registers hold sums
+FEW = 8  # rows of W for one of X
 
 
 def make_dots(rows: int, columns: int) -> Callable[..., Any]:
@@ -104,4 +107,18 @@ def _put(e, vector, target, last, add):
     builder.call(e._function(f"llvm.masked.store.{name}", writes), [builder.fadd(vector, before), where, align, mask])
 
 
-many_dots, few_dots = make_dots(MANY, MANY), make_dots(1, FEW)
+many_dots, few_dots = make_dots(ROWS, MANY), make_dots(1, FEW)
+
+
+@part()
+def multiply_rows(M, start, stop, K, X, x0, x_row, W, Y, y0, y_row, add):
+    """Columns start ... stop - 1 of Y[M, :] = X[M, K] @ W.T, or added to Y; four rows of W serve all of X."""
+    together = M // ROWS * ROWS
+    for j in range(start, stop if together > 0 else start, MANY):
+        for i in range(0, together, ROWS):
+            last = min(MANY, stop - j) - 1
+            many_dots(K, X, x0 + i * x_row, x_row, W, j * K, last, Y, y0 + i * y_row + j, y_row, add)
+    for i in range(together, M):
+        for j in range(start, stop, FEW):
+            last = min(FEW, stop - j) - 1
+            few_dots(K, X, x0 + i * x_row, x_row, W, j * K, last, Y, y0 + i * y_row + j, y_row, add)

@@ -33,8 +33,7 @@ THIN = 8  # rows of A up to which dot products beat packing B.T
 MOST_RUN = 1024  # columns of B in a block of few rows: C's part stays in the first-level cache
 SMALLEST_READ = 1 << 17  # elements of B in a block of few rows
 SMALLEST_RUN = 1 << 13  # elements of W in a block of x @ W.T with few rows of x
-LARGE_RUN = 1 << 15  # the same where the rows fill a panel, which every block packs
-DEEPEST_PANEL = 4096  # rows of a panel that stays in the second-level cache
+LINEAR_THIN = 32  # rows of x up to which x @ W.T is made of dot products
 SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
 
 
@@ -98,15 +97,6 @@ def plan_thin(
 def plan_linear_thin(N: int, K: int) -> tuple[int, int]:
     """(blocks, rows of W in one) for x @ W.T with few rows of x."""
     step = 4 * math.ceil(SMALLEST_RUN / (4 * K))
-    return math.ceil(N / step), step
-
-
-@functools.lru_cache(4096)
-def plan_linear_panel(M: int, N: int, K: int, lanes: int) -> tuple[int, int] | None:
-    """(blocks, rows of W in one) for x @ W.T if the rows of x fill a panel of x.T, or half of it; else None."""
-    if not lanes <= M <= 2 * lanes or K > DEEPEST_PANEL:
-        return None
-    step = HEIGHT * math.ceil(N / max(1, round(N * K / LARGE_RUN)) / HEIGHT)
     return math.ceil(N / step), step
 
 

@@ -37,7 +37,7 @@ from numba.np.arrayobj import make_array, populate_array
 from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._attention_layout import address_of
 from tinygrad_tf.kernels._compile import kernel, parallel
-from tinygrad_tf.kernels._dots import FEW, MANY, few_dots, many_dots
+from tinygrad_tf.kernels._dots import FEW, few_dots, multiply_rows
 from tinygrad_tf.kernels._math import exp_negative, minus, sigmoid
 from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._plan import plan_linear_thin
@@ -277,16 +277,7 @@ def linear_blocks(index, code, first, behind, work):
     stop = min(N, start + one[ROWS])
     flat, width, B = work.reshape(work.size), work.shape[1], work.shape[0]
     weight = array_at(one[WEIGHT], 0, N * K, work)
-    together = B // MANY * MANY
-    if together:
-        for n in range(start, stop, MANY):
-            for b in range(0, together, MANY):
-                x, y = b * width + one[SOURCE], b * width + one[TARGET] + n
-                many_dots(K, flat, x, width, weight, n * K, min(MANY, stop - n) - 1, flat, y, width, adds)
-    for b in range(together, B):
-        for n in range(start, stop, FEW):
-            x, y = b * width + one[SOURCE], b * width + one[TARGET] + n
-            few_dots(K, flat, x, width, weight, n * K, min(FEW, stop - n) - 1, flat, y, width, adds)
+    multiply_rows(B, start, stop, K, flat, one[SOURCE], width, weight, flat, one[TARGET], width, adds)
     bias = array_at(one[BIAS], start, stop - start, work)
     for b in range(B):
         finish(work[b, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)

@@ -43,9 +43,9 @@ from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.kernels._half import bits, is_bfloat16
 from tinygrad_tf.kernels._operands import Operand, operand
 from tinygrad_tf.kernels._pieces_product import in_one_stretch, multiply_in_pieces, weight_gradient_in_pieces
-from tinygrad_tf.kernels._plan import PANEL_BYTES, THIN, plan_linear_panel, plan_linear_thin, plan_product, plan_thin
+from tinygrad_tf.kernels._plan import LINEAR_THIN, PANEL_BYTES, plan_linear_thin, plan_product, plan_thin
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
-from tinygrad_tf.kernels._thin import linear_panel, linear_thin, multiply_thin
+from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
 from tinygrad_tf.kernels.cast import cast
 from tinygrad_tf.kernels.elementwise import sum_rows
 
@@ -100,7 +100,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         return np.matmul(a, b)
     if stack and (M * N * K <= TINY or (M == N == 1 and K <= DEEPEST_DOT)):
         return np.matmul(a, b)
-    if M <= THIN and a.ndim == b.ndim == 2 and b.flags.farray:  # rows times a matrix that lies as a layer's weight
+    if M <= LINEAR_THIN and a.ndim == b.ndim == 2 and b.flags.farray:  # b lies as the weight of a layer
         return linear(a, b.T)
     c = np.empty((*stack, M, N), a.dtype)
     _multiply_stacks(a, b, stack, c, PUT, whole)
@@ -135,15 +135,9 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     y = np.empty((M, N), x.dtype)
     if bias is not None and not bias.flags.carray:
         bias = np.array(bias, order="C")
-    if y.size and K and left.carray and right.carray:
-        arrays = x, weight, y, y[0] if bias is None else bias, bias is not None
-        if M <= THIN:
-            linear_thin(*plan_linear_thin(N, K), *arrays)
-            return y
-        panel = plan_linear_panel(M, N, K, PANEL_BYTES // 2 // x.itemsize)
-        if panel is not None:
-            linear_panel(*panel, *arrays)
-            return y
+    if M <= LINEAR_THIN and y.size and K and left.carray and right.carray:
+        linear_thin(*plan_linear_thin(N, K), x, weight, y, y[0] if bias is None else bias, bias is not None)
+        return y
     _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
     return y
 
