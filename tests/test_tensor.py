@@ -765,3 +765,42 @@ def test_a_number_may_come_first(name: str) -> None:
         getattr(tg, name)("7", tg.ones(1))
     with pytest.raises(TypeError, match="input must be a tensor, got float"):
         getattr(tg, name)(7.0, 2.0)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_views_lie_in_the_storage_of_their_tensor() -> None:
+    x = tg.zeros(4, 3, dtype=tg.float64)
+    storage = x.untyped_storage()
+    for view in (x[1:], x.T, x.view(-1)[5:], x.detach()):
+        assert view.untyped_storage().data_ptr() == storage.data_ptr() == x.data_ptr()
+    assert storage.nbytes() == storage.size() == len(storage) == 96 and sys.getsizeof(storage) > 96
+    assert x.clone().untyped_storage().data_ptr() != storage.data_ptr() and x[1:].storage_offset() == 3
+
+
+def test_resize_means_the_first_elements_in_the_same_memory() -> None:
+    x = tg.arange(6.0)
+    same = x[:]
+    assert x.resize_(2, 3).shape == (2, 3) and x.resize_((2, 2)).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    x.fill_(7.0)
+    assert same.tolist() == [7.0] * 4 + [4.0, 5.0]
+    assert tg.ones(2).resize_(3).tolist() == [1.0, 1.0, 0.0] and tg.Tensor().resize_(2, 1).shape == (2, 1)
+    for bad, words in (
+        (lambda: tg.ones(2, requires_grad=True).resize_(1), "a tensor with a graph cannot be resized; use reshape"),
+        (lambda: tg.ones(2, 2).T.resize_(4), "resize_: needs a contiguous tensor"),
+        (lambda: tg.ones(2).resize_(-1), r"sizes from 0 on, got \(-1,\)"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            bad()
+
+
+def test_random_numbers_in_a_fork_leave_no_trace() -> None:
+    tg.manual_seed(3)
+    with pytest.raises(KeyError), tg.random.fork_rng():
+        inside = tg.rand(2)
+        raise KeyError
+    assert inside.equal(tg.rand(2))
+    with tg.random.fork_rng(enabled=False):
+        other = tg.rand(2)
+    assert not other.equal(tg.rand(2))

@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -236,6 +237,25 @@ def get_rng_state() -> NDArray[np.uint8]:
 def set_rng_state(state: Any) -> None:
     """Let the default generator go on from what `get_rng_state` gave."""
     default_generator.set_state(state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
+    """Random numbers that leave no trace: behind the `with` the default generator goes on as if nothing was drawn.
+
+    >>> from tinygrad_tf import manual_seed, rand
+    >>> _ = manual_seed(0)
+    >>> with fork_rng():
+    ...     a = rand(1)
+    >>> bool(a == rand(1))
+    True
+    """
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(before)
 
 
 def _restored(state: NDArray[np.uint8]) -> Generator:

@@ -152,11 +152,14 @@ class Tensor(
 
     def storage_offset(self) -> int:
         """How many elements into the memory of the tensor that this is a view of."""
+        return (self.data_ptr() - self.untyped_storage().data_ptr()) // self.array.itemsize
+
+    def untyped_storage(self) -> UntypedStorage:
+        """The memory that this tensor lies in: views of one tensor lie in the same."""
         root = self.array
         while isinstance(root.base, np.ndarray):
             root = root.base
-        start = root.__array_interface__["data"][0]
-        return (self.data_ptr() - start) // self.array.itemsize
+        return UntypedStorage(root)
 
     def is_shared(self) -> bool:
         return False
@@ -465,6 +468,31 @@ def _only_element(t: Tensor) -> Any:
     if t.array.size != 1:
         raise ValueError(f"only a tensor of one element is a number, got shape {t.array.shape}")
     return t.array.item()
+
+
+class UntypedStorage:
+    """The bytes behind a tensor and its views.
+
+    >>> from tinygrad_tf import zeros
+    >>> x = zeros(3, 2)
+    >>> x.untyped_storage().nbytes(), x.untyped_storage().data_ptr() == x[1:].untyped_storage().data_ptr()
+    (24, True)
+    """
+
+    def __init__(self, root: np.ndarray):
+        self._root = root
+
+    def data_ptr(self) -> int:
+        """Where the bytes begin."""
+        return self._root.__array_interface__["data"][0]
+
+    def nbytes(self) -> int:
+        return self._root.nbytes
+
+    size = __len__ = nbytes
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
 
 
 def _constructed(data: tuple[Any, ...]) -> np.ndarray:

@@ -124,6 +124,12 @@ class ShapeMethods(engine.Tensor):
     def t_(self) -> Tensor:
         return inplace.become(self, shape.t)
 
+    def resize_(self, *sizes: Any) -> Tensor:
+        """Another shape in the same memory: of the first elements if it has fewer, of new memory if it has more, where
+        the others are 0. Gradients do not pass, and old tutorials mean `reshape`.
+        """
+        return inplace.resize(self, shape.sizes_of("resize_", sizes))
+
     # --- parts ----------------------------------------------------------------------------------------------------
 
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:

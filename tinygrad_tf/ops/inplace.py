@@ -7,13 +7,15 @@ written value; other views of that base are taken again when they are used next 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, clock, computed, current_node, hand_over, make, mode, primitive
+from tinygrad_tf.engine import Storage, Tensor, clock, computed, current_node, hand_over, make, mode, primitive
 from tinygrad_tf.ops._types import as_number, category
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
+from tinygrad_tf.ops.shape import reshape
 
 
 def write(name: str, target: Any, operation: Any, *inputs: Any, **options: Any) -> Any:
@@ -145,6 +147,23 @@ def become(target: Any, turn: Any) -> Any:
     before = make(target.array, target.node, target.storage, target.view_of)
     after = turn(before)
     target.array, target.node, target.view_of = after.array, after.node, after.view_of
+    return target
+
+
+def resize(target: Any, sizes: tuple[int, ...]) -> Any:
+    """Make the tensor one of these sizes, of as many of its elements as there are."""
+    if current_node(target) is not None:
+        raise RuntimeError("resize_: a tensor with a graph cannot be resized; use reshape, or detach() it first")
+    if min(sizes, default=0) < 0 or not target.array.flags.c_contiguous:
+        wanted = f"sizes from 0 on, got {sizes}" if min(sizes, default=0) < 0 else "a contiguous tensor"
+        raise RuntimeError(f"resize_: needs {wanted}; reshape works with others, too")
+    count, size = math.prod(sizes), target.array.size
+    if count <= size:
+        first = (slice(0, count),)
+        return become(target, lambda x: reshape(getitem(reshape(x, shape=(size,)), index=first), shape=sizes))
+    more = np.zeros(count - size, target.array.dtype)
+    target.array, target.view_of = np.concatenate([target.array.reshape(-1), more]).reshape(sizes), None
+    target.storage = Storage()
     return target
 
 
