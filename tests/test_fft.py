@@ -77,6 +77,7 @@ def test_frequencies_and_shifts(n: int) -> None:
     np.testing.assert_allclose(fft.fftfreq(n, 0.3, dtype=tg.float64).numpy(), np.fft.fftfreq(n, 0.3), rtol=1e-15)
     np.testing.assert_allclose(fft.rfftfreq(n, d=2.0).numpy(), np.fft.rfftfreq(n, 2.0).astype(np.float32))
     assert fft.fftfreq(n).dtype == tg.float32 and fft.rfftfreq(n, requires_grad=True).requires_grad
+    assert fft.fftshift(tg.tensor(3.0)).item() == 3.0
     x = np.arange(2.0 * n * 3).reshape(2, n, 3)
     for dim in (None, 1, (0, 2), -1, [1]):
         axes = tuple(dim) if isinstance(dim, list) else dim

@@ -280,4 +280,4 @@ def _shifted(name: str, input: Any, dim: Dims, by: Callable[[int], int]) -> Any:
     if not isinstance(input, (Tensor, ComplexTensor)):
         raise wants_tensor(name, "input", input)
     dims = axes(name, [dim] if isinstance(dim, int) else dim if dim is None else list(dim), input.ndim)
-    return input.roll([by(input.shape[d]) for d in dims], dims)
+    return input.roll([by(input.shape[d]) for d in dims], dims) if dims else input
