@@ -392,10 +392,12 @@ def test_what_cannot_be_written_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     assert not rows
 
 
-def test_autocast_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_autocast_and_plain_formulas_are_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows = small(), called(monkeypatch)
     with tg.amp.autocast("cpu", tg.bfloat16):
         assert len(list(stream(model, [3], GREEDY))) == 9
+    with tg.use_reference():
+        assert list(stream(model, [3], GREEDY)) == plain(model, [3])
     assert not rows
 
 

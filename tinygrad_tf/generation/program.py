@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf.amp import is_autocast_enabled
+from tinygrad_tf.engine import mode
 from tinygrad_tf.generation.cache import GrowingCache, check_fits
 from tinygrad_tf.generation.writing import ProgramWriter, Unwritable
 from tinygrad_tf.kernels import decode
@@ -59,6 +60,7 @@ class TokenProgram:
             and (self._longest is None or seen < self._longest)
             and 0 <= int(ids.min()) <= int(ids.max()) < self._writer.vocabulary
             and not is_autocast_enabled()
+            and not mode.reference
         )
 
     def logits(
