@@ -45,6 +45,57 @@ NORMS: dict[str, Callable[[ModuleType], Any]] = {
 }
 
 
+SPECTRAL: dict[str, Callable[[ModuleType], Any]] = {
+    "Linear": lambda n: n.utils.parametrizations.spectral_norm(n.Linear(4, 6)),
+    "three iterations": lambda n: n.utils.parametrizations.spectral_norm(n.Linear(4, 6), n_power_iterations=3, dim=1),
+    "ConvTranspose1d": lambda n: n.utils.parametrizations.spectral_norm(n.ConvTranspose1d(3, 6, 2)),
+    "a vector": lambda n: n.utils.parametrizations.spectral_norm(n.Linear(4, 6), "bias"),
+    "older form": lambda n: n.utils.spectral_norm(n.Linear(4, 6)),
+    "older form of Conv1d": lambda n: n.utils.spectral_norm(n.Conv1d(3, 6, 2), n_power_iterations=2),
+    "older form of ConvTranspose1d": lambda n: n.utils.spectral_norm(n.ConvTranspose1d(3, 6, 2)),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRAL)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_spectral_norm_as_in_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (tg, torch):
+        t.manual_seed(0)
+        layer = SPECTRAL[name](t.nn)
+        x = t.linspace(-1.0, 1.0, 12).reshape(3, 4)
+        steps = t.optim.SGD(layer.parameters(), lr=0.1)
+        for _ in range(3):
+            steps.zero_grad()
+            (layer(x) * layer(x)).sum().backward()  # twice: u and v move on in between
+            steps.step()
+        out = layer.eval()(x)
+        found.append({k: v.detach().numpy() for k, v in layer.state_dict().items()} | {"out": out.detach().numpy()})
+    assert list(found[0]) == list(found[1])
+    for key, got in found[0].items():
+        np.testing.assert_allclose(got, found[1][key], rtol=1e-4, atol=1e-5)
+
+
+def test_spectral_norm_makes_the_largest_singular_value_one_and_can_be_undone() -> None:
+    layer = nn.utils.parametrizations.spectral_norm(nn.Linear(5, 5), n_power_iterations=50)
+    layer(tg.ones(1, 5))
+    assert np.linalg.norm(layer.weight.detach().numpy(), 2) == pytest.approx(1.0, abs=1e-4)
+    old = nn.utils.spectral_norm(nn.Linear(5, 3))
+    x = tg.ones(1, 5)
+    before = old(x)
+    old.eval()
+    nn.utils.remove_spectral_norm(old)
+    assert list(old.state_dict()) == ["bias", "weight"] and old(x).allclose(before)
+    with pytest.raises(ValueError, match="Linear has no spectral_norm on 'weight'"):
+        nn.utils.remove_spectral_norm(old)
+    for make in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
+        with pytest.raises(ValueError, match="spectral_norm: Linear has no parameter 'foo'"):
+            make(nn.Linear(1, 1), "foo")
+        with pytest.raises(ValueError, match="n_power_iterations must be at least 1, got 0"):
+            make(nn.Linear(1, 1), n_power_iterations=0)
+
+
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_weight_norm_as_in_pytorch(name: str) -> None:

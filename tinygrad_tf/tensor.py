@@ -479,6 +479,8 @@ class UntypedStorage:
     (24, True)
     """
 
+    __slots__ = ("_root",)
+
     def __init__(self, root: np.ndarray):
         self._root = root
 

@@ -17,6 +17,8 @@ from tinygrad_tf.nn.utils import prune as prune
 from tinygrad_tf.nn.utils import rnn as rnn
 from tinygrad_tf.nn.utils.parametrizations import old_weight_norm as weight_norm
 from tinygrad_tf.nn.utils.parametrizations import remove_weight_norm as remove_weight_norm
+from tinygrad_tf.nn.utils.spectral import old_spectral_norm as spectral_norm
+from tinygrad_tf.nn.utils.spectral import remove_spectral_norm as remove_spectral_norm
 from tinygrad_tf.tensor import Tensor
 
 
