@@ -111,6 +111,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda t, a: [t.addmv(a[0], a, a[1], beta=0.5, alpha=2.0), t.addr(a, a[0], a[1], beta=2.0, alpha=0.5)],
         (SQUARE,),
     ),
+    "nothing times NaN": (
+        lambda t, a: [
+            t.addmm(a[1], a[1], a[0], beta=0), t.addmm(a[0], a[1], a[1], alpha=0, beta=2.0),
+            t.addmv(a[1, 0], a[0], a[0, 0], beta=0.0), t.baddbmm(a[1:], a[:1], a[:1], beta=0.0, alpha=0.5),
+        ],
+        (KNOWN_AND_NOT,),
+    ),
+    "tensordot of an axis of one entry": (
+        lambda t, a, b: [t.tensordot(a, b, 2), t.tensordot(b.mT, a[0].T, ([0, 1], [0, 1]))],
+        (STACK, rows(3, 1, seed=1)),
+    ),
     "tensorsolve": (lambda t, a, b: t.linalg.tensorsolve(a, b, (0,)), (rows(4, 2, 2, 1), rows(2, 2, 1, seed=1))),
 }  # fmt: skip
 
@@ -246,6 +257,12 @@ def test_determinants_of_stacks_with_singular_matrices(torch: ModuleType) -> Non
         (lambda: tg.linalg.lu(tg.eye(2), pivot=False), "lu: pivot=False is for CUDA"),
         (lambda: tg.linalg.tensorinv(tg.ones(2, 3), ind=1), "tensorinv: the first 1 axes must have as many"),
         (lambda: tg.linalg.tensorsolve(tg.ones(2, 3), tg.ones(2)), "tensorsolve: A of shape .* do not fit"),
+        (lambda: tg.addmm(tg.ones(2, 2, 2), tg.eye(2), tg.eye(2)), r"addmm: input must broadcast .* \(2, 2\), got"),
+        (lambda: tg.addmm(tg.ones(3), tg.eye(2), tg.eye(2)), r"addmm: input must broadcast .* \(2, 2\), got \(3,\)"),
+        (lambda: tg.cdist(tg.eye(2), tg.eye(2), -1.0), "cdist: p must not be negative, got -1.0"),
+        (lambda: tg.tensordot(tg.ones(2), tg.ones(3), 1), "tensordot: dims .* do not fit"),
+        (lambda: tg.linalg.cross(tg.ones(2, 3), tg.ones(3)), "cross: both need as many dimensions"),
+        (lambda: tg.linalg.matrix_power(tg.ones(2, 3), 0), "matrix_power: needs .* square"),
         (lambda: tg.linalg.vander(tg.ones(1)), "vander: N must be greater than 1, got 1"),
     ],
 )  # fmt: skip

@@ -66,7 +66,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
     if isinstance(ord, str):
         raise RuntimeError(f"vector_norm: ord must be a number, got {ord!r}; see matrix_norm")
     axes = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    if ord < 0 and any(x.shape[d] == 0 for d in axes):
+    if ord < 0 and x.ndim and any(x.shape[d] == 0 for d in axes):
         raise RuntimeError(f"vector_norm: there is no norm {ord} of no elements, shape {tuple(x.shape)}")
     return reduce.norm(x if dtype is None else cast(x, dtype=array_dtype(dtype)), ord, dim, keepdim)
 
@@ -259,6 +259,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The product of n times the same square matrix; negative n: of its inverse."""
+    linalg.square_matrices("matrix_power", [A.array])
     return compositions.matrix_power(A, n)
 
 
@@ -274,6 +275,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """The cross product of vectors along `dim`."""
+    if input.ndim != other.ndim:
+        raise RuntimeError(f"cross: both need as many dimensions, got {tuple(input.shape)} and {tuple(other.shape)}")
     return compositions.cross(input, other, dim)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf import linalg
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import check_all
+from tinygrad_tf.ops import linalg as linalg_ops
 from tinygrad_tf.ops import systems
 from tinygrad_tf.tensor import Tensor
 
@@ -107,12 +108,12 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha mat @ vec."""
-    return input * beta + mat.mv(vec) * alpha
+    return linalg_ops.weighted_sum("addmv", input, mat.mv(vec), beta, alpha)
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta input + alpha times the products of all elements of vec1 with all of vec2."""
-    return input * beta + vec1.outer(vec2) * alpha
+    return linalg_ops.weighted_sum("addr", input, vec1.outer(vec2), beta, alpha)
 
 
 check_all(__all__, globals())

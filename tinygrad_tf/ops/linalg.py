@@ -11,8 +11,8 @@ from tinygrad_tf.engine import Tensor, computed, expand, make, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.elementwise import div
-from tinygrad_tf.ops.reduce import norm
+from tinygrad_tf.ops.elementwise import div, where
+from tinygrad_tf.ops.reduce import norm, sum
 from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
 
 
@@ -122,15 +122,25 @@ def outer(a: Tensor, b: Tensor) -> Any:
 
 def addmm(x: Any, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta x + alpha a @ b."""
-    return _scaled(x, beta) + _scaled(mm(a, b), alpha)
+    return weighted_sum("addmm", x, mm(a, b), beta, alpha)
 
 
 def baddbmm(x: Any, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta x + alpha a @ b for stacks of matrices."""
-    return _scaled(x, beta) + _scaled(bmm(a, b), alpha)
+    return weighted_sum("baddbmm", x, bmm(a, b), beta, alpha)
 
 
-def _scaled(x: Any, factor: Any) -> Any:
+def weighted_sum(name: str, x: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta x + alpha product, in the product's shape; what counts 0 times may be NaN."""
+    own, shape = x.array.shape, product.array.shape
+    if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(reversed(own), reversed(shape), strict=False)):
+        raise RuntimeError(f"{name}: input must broadcast to the product's shape {shape}, got {own}")
+    return _times(x, beta) + _times(product, alpha)
+
+
+def _times(x: Any, factor: Any) -> Any:
+    if isinstance(factor, (int, float)) and factor == 0:
+        x, factor = where(make(np.zeros((), bool)), x, 0), 1
     return x if factor == 1 else x * factor
 
 
@@ -142,10 +152,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
         dims = range(a.array.ndim - dims, a.array.ndim), range(dims)
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
     first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
-    if len(first) != len(second) or any(
-        a.array.shape[i] != b.array.shape[j] for i, j in zip(first, second, strict=True)
-    ):
+    pairs = list(zip(first, second, strict=False))
+    if len(first) != len(second) or any(1 != a.array.shape[i] != b.array.shape[j] != 1 for i, j in pairs):
         raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")
+    for i, j in pairs:  # an axis of one entry meets them all
+        if a.array.shape[i] != b.array.shape[j]:
+            a = sum(a, i, keepdim=True) if b.array.shape[j] == 1 else a
+            b = sum(b, j, keepdim=True) if a.array.shape[i] == 1 else b
     rows = [d for d in range(a.array.ndim) if d not in first]
     columns = [d for d in range(b.array.ndim) if d not in second]
     inner = int(np.prod([a.array.shape[d] for d in first], dtype=np.int64))
@@ -166,6 +179,8 @@ def kron(a: Tensor, b: Tensor) -> Any:
 
 def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Any:
     """The distance of each row of a (..., M, D) to each row of b (..., N, D): (..., M, N)."""
+    if p < 0:
+        raise RuntimeError(f"cdist: p must not be negative, got {p}")
     return norm(unsqueeze(a, -2) - unsqueeze(b, -3), p, -1)
 
 

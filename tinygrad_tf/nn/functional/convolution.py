@@ -192,6 +192,9 @@ def _transposed(
     copies = copies.permute(count + 1, 0, *range(count + 2, 2 * count + 2), *range(1, count + 1))
     whole = tuple(s * (p - 1) + d * (k - 1) + 1 for s, p, d, k in zip(steps, places, spread, size, strict=True))
     y = overlap_add(copies, shape=(n, groups * out, *whole), stride=steps, dilation=spread)
+    found = tuple(n - 2 * c + o for n, c, o in zip(whole, cut, more, strict=True))
+    if min(found) < 1:
+        raise RuntimeError(f"{name}: nothing is left of the output, whose size would be {found}; lower the padding")
     ends = [m for c, o in zip(reversed(cut), reversed(more), strict=True) for m in (-c, o - c)]
     y = pad(y, ends) if any(ends) else y
     y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
@@ -205,8 +208,10 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     """The windows of images (N, C, H, W) as columns: (N, C * Kh * Kw, places)."""
     x = batched("unfold", input, 2)
     size, spread = sizes_for("unfold", "kernel_size", kernel_size, 2), sizes_for("unfold", "dilation", dilation, 2)
-    x = pad(x, ends_of(padding, "unfold", size, spread))
-    seen = windows(x, size=size, stride=sizes_for("unfold", "stride", stride, 2), dilation=spread)
+    x, steps = pad(x, ends_of(padding, "unfold", size, spread)), sizes_for("unfold", "stride", stride, 2)
+    if any(count_windows(*axis) < 1 for axis in zip(x.shape[2:], size, steps, spread, strict=True)):
+        raise RuntimeError(f"unfold: no window of {size} fits into the padded input {tuple(x.shape[2:])}")
+    seen = windows(x, size=size, stride=steps, dilation=spread)
     columns = seen.permute(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * math.prod(size), -1)
     return columns if input.ndim == 4 else columns.squeeze(0)
 
@@ -227,7 +232,7 @@ def fold(
     steps, cut = sizes_for("fold", "stride", stride, 2), sizes_for("fold", "padding", padding, 2, 0)
     whole = tuple(n + 2 * p for n, p in zip(sizes_for("fold", "output_size", output_size, 2), cut, strict=True))
     places = tuple(map(count_windows, whole, size, steps, spread))
-    if columns.shape[1] % math.prod(size) or columns.shape[2] != math.prod(places):
+    if columns.shape[1] % math.prod(size) or columns.shape[2] != math.prod(places) or min(places) < 1:
         raise RuntimeError(
             f"fold: {places} windows of {size} want (N, C * {math.prod(size)}, {math.prod(places)}), "
             f"got {tuple(columns.shape)}"

@@ -150,9 +150,15 @@ def _cubic(a: float) -> Kernel:
     return kernel
 
 
+def _factor(name: str, factor: int) -> int:
+    if factor < 1:
+        raise RuntimeError(f"{name}: the factor must be an integer from 1 on, got {factor!r}")
+    return factor
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) as (..., C, H r, W r): channels become pixels (Shi et al., 2016)."""
-    r = upscale_factor
+    r = _factor("pixel_shuffle", upscale_factor)
     *lead, channels, height, width = input.shape
     if channels % (r * r):
         raise RuntimeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
@@ -165,7 +171,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H r, W r) as (..., C r^2, H, W): the inverse of pixel_shuffle."""
-    r = downscale_factor
+    r = _factor("pixel_unshuffle", downscale_factor)
     *lead, channels, height, width = input.shape
     if height % r or width % r:
         raise RuntimeError(f"pixel_unshuffle: height {height} and width {width} must divide by {r}")
