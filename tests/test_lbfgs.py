@@ -225,6 +225,20 @@ def test_of_two_ends_the_lower_is_kept() -> None:
     assert found.t == tried[1]
 
 
+def test_a_level_step_that_has_hardly_fallen_is_not_taken() -> None:
+    found, tried = scripted((-5e-5, 0.0), (-1.0, 0.0))
+    assert tried[1] < tried[0] and found.t == tried[1]
+
+
+def test_no_two_trials_follow_each_other_at_an_end() -> None:
+    _, tried = scripted((-10.0, 0.95), (-9.9, -10.0), (-10.0, 0.0))
+    assert 0.9 < tried[1] < tried[0]  # at the right end, which may happen once
+    assert math.isclose(tried[2], tried[0] - 0.1 * (tried[0] - tried[1]))
+    _, tried = scripted((-10.0, -1.0), (5.0, 1.0), (-9.9, 1.0), (-10.0, 0.0))
+    assert tried[0] < tried[2] < tried[0] + 0.1 * (tried[1] - tried[0])  # at the left end
+    assert math.isclose(tried[3] - tried[0], 0.1 * (tried[2] - tried[0]), rel_tol=1e-6)
+
+
 def test_a_function_without_end_is_followed_for_26_trials() -> None:
     tried: list[float] = []
 
