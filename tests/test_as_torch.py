@@ -136,6 +136,21 @@ def test_names_are_in_the_files_where_pytorch_has_them(name: str) -> None:
     assert getattr(as_torch.find(*module.rpartition(".")[::2]), last) is not None
 
 
+def test_older_names_of_initialisers_warn_and_work() -> None:
+    weight = tg.ones(3, 2)
+    with pytest.warns(FutureWarning, match="xavier_uniform is the older name of xavier_uniform_"):
+        assert tg.nn.init.xavier_uniform(weight) is weight
+    with pytest.warns(FutureWarning):
+        assert tg.nn.init.constant(weight, 2.0).tolist() == [[2.0, 2.0]] * 3
+
+
+def test_types_on_a_gpu_can_be_named_and_not_made() -> None:
+    for name in ("FloatTensor", "LongTensor"):
+        kind = getattr(tg.cuda, name)
+        with pytest.raises(RuntimeError, match=f"CPU alone, in one process: torch.cuda.{name} cannot be used"):
+            kind(2)
+
+
 def test_losses_of_ones_own_derive_from_pytorchs_bases() -> None:
     class Own(tg.nn.modules.loss._Loss):
         def forward(self, x: tg.Tensor) -> tg.Tensor:

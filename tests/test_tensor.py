@@ -779,6 +779,16 @@ def test_views_lie_in_the_storage_of_their_tensor() -> None:
     assert x.clone().untyped_storage().data_ptr() != storage.data_ptr() and x[1:].storage_offset() == 3
 
 
+def test_a_tensor_of_the_size_of_another() -> None:
+    """As the samples of many a variational autoencoder are made: torch.FloatTensor(std.size()).normal_()."""
+    x = tg.ones(2, 3)
+    for make in (tg.Tensor, tg.FloatTensor, tg.LongTensor):
+        assert make(x.size()).shape == (2, 3) and make(x.shape[:1]).shape == (2,)
+        assert make((2, 3)).tolist() == [2, 3]  # any other tuple is data
+    with pytest.raises(TypeError, match=r"x\.storage\(\) is not here; x\.untyped_storage\(\) is"):
+        x.storage()
+
+
 def test_resize_means_the_first_elements_in_the_same_memory() -> None:
     x = tg.arange(6.0)
     same = x[:]

@@ -15,7 +15,7 @@ from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops._types import default_float, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
-from tinygrad_tf.tensor import Tensor
+from tinygrad_tf.tensor import Size, Tensor
 
 Generator = random.Generator
 
@@ -155,10 +155,10 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 
 
 def _constructor(name: str, dtype: str) -> Callable[..., Tensor]:
-    """PyTorch's old makers: LongTensor([1, 2]) from data, LongTensor(2, 3) for a shape."""
+    """PyTorch's old makers: LongTensor([1, 2]) from data, LongTensor(2, 3) or LongTensor(x.size()) for a shape."""
 
     def make_tensor(*data: Any) -> Tensor:
-        if len(data) == 1 and not isinstance(data[0], int):
+        if len(data) == 1 and not isinstance(data[0], (int, np.integer, Size)):
             return tensor(data[0], dtype=dtype)
         return zeros(*data, dtype=dtype) if data else zeros(0, dtype=dtype)
 

@@ -79,6 +79,10 @@ class Storage:
 
     changed = 0  # of the class until it is written to: most never are, and there is one for each result
 
+    def __call__(self) -> Any:
+        """What PyTorch's old x.storage() is told."""
+        raise TypeError("x.storage() is not here; x.untyped_storage() is: its data_ptr() says where the memory lies")
+
 
 class Watched(tuple[Any, ...]):
     """An option made of several things, as an index is, some of which are arrays in the memory of `storages`."""

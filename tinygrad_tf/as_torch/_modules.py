@@ -26,6 +26,7 @@ from tinygrad_tf.as_torch._stand_ins import (
     missing,
     no,
     nothing,
+    older,
     record_function,
     refused,
     refused_class,
@@ -50,6 +51,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
     from tinygrad_tf import amp, func, nn
     from tinygrad_tf.func import _trees
+    from tinygrad_tf.methods.types import TYPE_NAMES
     from tinygrad_tf.nn._hooks import RemovableHandle
 
     data_parallel = {"DataParallel": data_parallel_class()}
@@ -108,6 +110,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             **dict.fromkeys(counters, zero),
             **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), no),
             **dict.fromkeys(("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats"), nothing),
+            **{name: refused_class(f"cuda.{name}") for name in TYPE_NAMES.values()},
         },
         "cuda.amp": {"autocast": lambda *args, **kwargs: amp.autocast(enabled=False), "GradScaler": amp.GradScaler},
         "mps": {"is_available": no, "manual_seed": nothing, **{n: refused(f"mps.{n}") for n in ("synchronize",)}},
@@ -140,6 +143,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
         "_vmap_internals": {"_vmap": func.vmap},
+        "nn.init": {name: older(getattr(nn.init, f"{name}_")) for name in OLDER_INITS},
         "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm")},
         "nn.parallel": {
             **data_parallel,
@@ -195,6 +199,10 @@ def _is_layer_of_pytorch(name: str, value: Any) -> bool:
     return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
 
 
+OLDER_INITS = (  # names that these had before they ended in _
+    "constant", "eye", "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "uniform", "xavier_normal",
+    "xavier_uniform",
+)  # fmt: skip
 FILES_OF_LAYERS = (  # below torch.nn.modules
     "activation", "batchnorm", "container", "conv", "distance", "dropout", "flatten", "instancenorm", "linear", "loss",
     "module", "normalization", "padding", "pooling", "rnn", "sparse", "transformer", "upsampling",

@@ -7,6 +7,7 @@ import enum
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,17 @@ def zero(*args: Any, **kwargs: Any) -> int:
 
 def nothing(*args: Any, **kwargs: Any) -> None:
     """There is nothing to seed, to wait for or to free."""
+
+
+def older(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function by the name that it had before it ended in _; using that warns, as in PyTorch."""
+
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        new = function.__name__
+        warnings.warn(f"{new.rstrip('_')} is the older name of {new}", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    return renamed
 
 
 def refused(name: str, why: str = "runs on the CPU alone, in one process") -> Callable[..., Any]:
