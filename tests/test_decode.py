@@ -33,25 +33,27 @@ GREEDY = GenerationConfig(max_new_tokens=9, temperature=0)
 # --- the kernel -------------------------------------------------------------------------------------------------------
 
 
-def both(instructions: list[Instruction], work: np.ndarray, kept: list[np.ndarray], seen: int = 0) -> tuple[Any, Any]:
+def both(
+    instructions: list[Instruction], work: np.ndarray, kept: list[np.ndarray], seen: int = 0, T: int = 1
+) -> tuple[Any, Any]:
     """What kernel and formulas make of the same workspace and the same keys and values, the new ones included."""
-    B = len(work)
-    ids, padding = np.arange(B) * 5 % 7, np.arange(B) % (seen + 1)
+    B = len(work) // T
+    ids, padding = np.arange(B * T).reshape(B, T) * 5 % 7, np.arange(B) % (seen + T)
     mine, wanted = ([work.copy(), *copy.deepcopy(kept)] for _ in range(2))
     program = decode.encode(instructions)
     attends = [i for i, one in enumerate(instructions) if one.operation == decode.ATTEND]
     for i, keys, values in zip(attends, mine[1::2], mine[2::2], strict=True):
         decode.keep(program, i, keys, values)
-    scores = np.full((B * max(1, *(one.heads for one in instructions)), seen + 1), np.nan, work.dtype)
+    scores = np.full((B * max(1, *(one.heads for one in instructions)), seen + T), np.nan, work.dtype)
     decode.run(program, ids, padding, seen, mine[0], scores)
     decode.reference(instructions, list(zip(wanted[1::2], wanted[2::2], strict=True)), ids, padding, seen, wanted[0])
     return mine, wanted
 
 
 def assert_equal(
-    instructions: list[Instruction], work: np.ndarray, *kept: np.ndarray, seen: int = 0, units: float = 16
+    instructions: list[Instruction], work: np.ndarray, *kept: np.ndarray, seen: int = 0, T: int = 1, units: float = 16
 ) -> None:
-    mine, wanted = both(instructions, work, list(kept), seen)
+    mine, wanted = both(instructions, work, list(kept), seen, T)
     accuracy = units * np.finfo(work.dtype).eps
     for found, right in zip(mine, wanted, strict=True):
         np.testing.assert_allclose(found, right, rtol=accuracy, atol=accuracy * np.abs(right).max())
@@ -63,6 +65,8 @@ def numbers(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
 
 @given(
     B=st.integers(1, 10),
+    T=st.integers(1, 3),
+    last=st.booleans(),
     N=st.integers(1, 70),
     K=st.integers(1, 70),
     dtype=st.sampled_from(FLOATS),
@@ -72,15 +76,17 @@ def numbers(rng: np.random.Generator, dtype: Any, *shape: int) -> np.ndarray:
     seed=st.integers(0, 99),
 )
 @rounds(max_examples=150, deadline=None)
-def test_linear(B: int, N: int, K: int, dtype: Any, activation: int, has_bias: bool, adds: bool, seed: int) -> None:
+def test_linear(
+    B: int, T: int, last: bool, N: int, K: int, dtype: Any, activation: int, has_bias: bool, adds: bool, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     adds = adds and activation == decode.AS_IT_IS
     one = Instruction(
         decode.LINEAR, K + 3, 1, N, K, numbers(rng, dtype, N, K), numbers(rng, dtype, N) if has_bias else None,
-        option=activation, adds=adds,
+        option=activation, adds=adds, last=last,
     )  # fmt: skip
-    beside = Instruction(decode.LINEAR, K + 3 + N, 1, 5, K, numbers(rng, dtype, 5, K), beside=True)
-    assert_equal([one, beside], numbers(rng, dtype, B, K + N + 10))
+    beside = Instruction(decode.LINEAR, K + 3 + N, 1, 5, K, numbers(rng, dtype, 5, K), beside=True, last=last)
+    assert_equal([one, beside], numbers(rng, dtype, B * T, K + N + 10), T=T)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -115,13 +121,16 @@ def test_norms(operation: int, C: int, dtype: Any) -> None:
 def test_layer_norm_of_numbers_far_from_zero() -> None:
     row = (np.arange(64) % 7 + 1e6).astype(np.float32)
     work = np.stack([np.concatenate([row, row])])
-    decode.run(decode.encode([Instruction(decode.LAYER_NORM, 64, 0, 64)]), np.array([0]), np.array([0]), 0, work, work)
+    decode.run(
+        decode.encode([Instruction(decode.LAYER_NORM, 64, 0, 64)]), np.array([[0]]), np.array([0]), 0, work, work
+    )
     exact = row.astype(np.float64) - row.astype(np.float64).mean()
     np.testing.assert_allclose(work[0, 64:], exact / np.sqrt((exact**2).mean()), atol=1e-5)
 
 
+@pytest.mark.parametrize("T, last", [(1, False), (3, False), (3, True)])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_what_is_done_to_rows_alone(dtype: Any) -> None:
+def test_what_is_done_to_rows_alone(dtype: Any, T: int, last: bool) -> None:
     rng = np.random.default_rng(3)
     program = [
         Instruction(decode.EMBED, 0, 0, 9, weight=numbers(rng, dtype, 7, 9), number=1.5),
@@ -129,7 +138,8 @@ def test_what_is_done_to_rows_alone(dtype: Any) -> None:
         Instruction(decode.MULTIPLY, 18, 9, 9),
         Instruction(decode.ADD, 27, 18, 9),
     ]
-    assert_equal(program, numbers(rng, dtype, 5, 36), seen=11)
+    program = [one._replace(last=last) for one in program]
+    assert_equal(program, numbers(rng, dtype, 5 * T, 36), seen=12 - T, T=T)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -140,7 +150,7 @@ def test_turning(pairs: int, dtype: Any) -> None:
         Instruction(decode.ANGLES, 0, 0, 6, weight=np.array([1.0, 0.3, 0.01])),
         Instruction(decode.TURN, 6, 0, 24, 6, option=pairs),
     ]
-    assert_equal(program, numbers(rng, dtype, 3, 30), seen=5)
+    assert_equal(program, numbers(rng, dtype, 3 * 2, 30), seen=5, T=2)
 
 
 @given(
@@ -149,20 +159,23 @@ def test_turning(pairs: int, dtype: Any) -> None:
     group=st.integers(1, 3),
     D=st.integers(1, 40),
     seen=st.integers(0, 40),
+    T=st.integers(1, 5),
     slopes=st.booleans(),
     dtype=st.sampled_from(FLOATS),
     seed=st.integers(0, 99),
 )
 @rounds(max_examples=100, deadline=None)
-def test_attention(B: int, key_heads: int, group: int, D: int, seen: int, slopes: bool, dtype: Any, seed: int) -> None:
+def test_attention(
+    B: int, key_heads: int, group: int, D: int, seen: int, T: int, slopes: bool, dtype: Any, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     H = key_heads * group
     into, width = (H + 2 * key_heads) * D, (2 * H + 2 * key_heads) * D
     weight = np.abs(numbers(rng, dtype, H)) if slopes else None
     one = Instruction(decode.ATTEND, into, 0, H * D, D, weight, number=1 / math.sqrt(D), heads=H, key_heads=key_heads)
-    kept = [numbers(rng, dtype, B, key_heads, seen + 3, D) for _ in range(2)]
+    kept = [numbers(rng, dtype, B, key_heads, seen + T + 2, D) for _ in range(2)]
     # A score of 100 is rounded by 50 units of one, which its weight is then off by.
-    assert_equal([one], numbers(rng, dtype, B, width), *kept, seen=seen, units=500)
+    assert_equal([one], numbers(rng, dtype, B * T, width), *kept, seen=seen, T=T, units=500)
 
 
 def test_attention_to_large_scores_and_nan() -> None:
@@ -224,19 +237,16 @@ WRITTEN: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", WRITTEN, ids=str)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_a_program_gives_the_logits_of_the_model(settings: dict[str, Any], dtype: Any) -> None:
-    """Token by token, behind prompts of different length, until the context is full."""
+    """Some tokens at a time, of texts of different length, until the context is full."""
     model = small(**settings).to(tg.float64 if dtype is np.float64 else tg.float32).eval()
     program, reader = TokenProgram(model), Reader(model)
     rng, padding = np.random.default_rng(5), np.array([0, 2, 1])
     caches, others = ([GrowingCache() for _ in model.blocks] for _ in range(2))
-    prompt, seen = rng.integers(11, size=(3, 3)), 3
-    for kept in (caches, others):
-        reader(prompt, cache=kept, **arguments(padding, 0, 3))
-    for step in range(13):
-        ids = rng.integers(11, size=3)
+    for count in (3, 1, 1, 4, 1, 2, 1, 1, 1, 1):
+        seen, ids = caches[0].offset, rng.integers(11, size=(3, count))
         assert program.takes(ids, padding, caches)
         found = program.logits(ids, padding, caches)
-        wanted = reader(ids[:, None], cache=others, **arguments(padding, seen + step, seen + step + 1))[:, -1]
+        wanted = reader(ids, cache=others, **arguments(padding, seen, seen + count))[:, -1]
         accuracy = 2e-5 if dtype is np.float32 else 1e-12
         np.testing.assert_allclose(found, wanted, atol=accuracy * np.abs(wanted).max(), rtol=0)
         assert found.dtype == wanted.dtype == dtype and caches[0].offset == others[0].offset
@@ -263,7 +273,7 @@ def test_generation_uses_it_and_rows_that_end_leave(monkeypatch: pytest.MonkeyPa
     model, rows = small(), called(monkeypatch)
     prompts, config = [[1], [2, 3], [5, 4, 3]], GenerationConfig(max_new_tokens=9, temperature=3.0)
     free = generate_batch(model, prompts, config, generator=1).rows()
-    assert rows == [3] * 8, "the prompt is read by the layers, all later tokens by the program"
+    assert rows == [3] * 9, "the prompts, and each later token"
     stop = next(token for token in free[1] if token not in free[0] + free[2])
     rows.clear()
     ended = generate_batch(model, prompts, dataclasses.replace(config, stop_tokens=stop), generator=1).rows()
@@ -271,7 +281,10 @@ def test_generation_uses_it_and_rows_that_end_leave(monkeypatch: pytest.MonkeyPa
     assert ended == [free[0], free[1][: free[1].index(stop) + 1], free[2]]
     rows.clear()
     assert list(stream(model, [4], GREEDY)) == generate_batch(model, [[4]], GREEDY).rows()[0]
-    assert rows == [1] * 18, "a prompt of one token is a token like others"
+    assert rows == [1] * 18
+    rows.clear()
+    text = list(stream(small(positions="none"), [4] * 40, GREEDY))
+    assert len(text) == 9 and rows == [1] * 9, "beyond the context all that it holds is read again"
 
 
 def plain(model: Any, prompt: list[int], length: int = 9) -> list[int]:
@@ -409,20 +422,24 @@ def test_a_model_without_layers_is_run_as_it_is() -> None:
 
 def test_caches_that_the_program_does_not_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     model, rows = small(), called(monkeypatch)
-    for settings in ({"cache": "paged"}, {"cache": "window", "window": 16}, {"cache": "none"}):
+    for settings in ({"cache": "paged"}, {"cache": "window", "window": 16}):
         config = GenerationConfig(max_new_tokens=9, temperature=0, **settings)
         assert list(stream(model, [3, 1], config)) == plain(model, [3, 1])
     assert not rows
+    assert list(stream(model, [3, 1], GenerationConfig(max_new_tokens=9, temperature=0, cache="none"))) == plain(
+        model, [3, 1]
+    )
+    assert rows == [1] * 9, "without caches all tokens are read each time"
 
 
 def test_caches_of_another_batch_are_told_before_they_are_read() -> None:
     model = small()
     program, caches = TokenProgram(model), [GrowingCache() for _ in model.blocks]
-    program.logits(np.array([1, 2]), np.zeros(2, np.int64), caches)
+    program.logits(np.array([[1], [2]]), np.zeros(2, np.int64), caches)
     with pytest.raises(ValueError, match=r"this cache holds keys with \(B, H, D\) = \(2, 4, 6\)"):
-        program.logits(np.array([1]), np.zeros(1, np.int64), caches)
-    assert not program.takes(np.array([11, 0]), np.zeros(2, np.int64), caches), "there is no token 11"
-    assert not program.takes(np.array([1, -1]), np.zeros(2, np.int64), caches)
+        program.logits(np.array([[1]]), np.zeros(1, np.int64), caches)
+    assert not program.takes(np.array([[11], [0]]), np.zeros(2, np.int64), caches), "there is no token 11"
+    assert not program.takes(np.array([[1], [-1]]), np.zeros(2, np.int64), caches)
 
 
 def test_memory_grows_with_the_text_and_logits_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +452,7 @@ def test_memory_grows_with_the_text_and_logits_are_the_callers(monkeypatch: pyte
     monkeypatch.setattr(decode, "run", checked)
     program, caches = TokenProgram(model), [GrowingCache(expected=3) for _ in model.blocks]
     text = np.arange(20) * 3 % 11
-    found = [program.logits(text[i : i + 1], np.zeros(1, np.int64), caches)[0] for i in range(20)]
+    found = [program.logits(text[None, i : i + 1], np.zeros(1, np.int64), caches)[0] for i in range(20)]
     with no_grad():
         wanted = model.eval()(tensor(text[None])).array[0]
     np.testing.assert_allclose(found, wanted, atol=2e-5 * np.abs(wanted).max())

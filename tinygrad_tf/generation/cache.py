@@ -88,12 +88,12 @@ class GrowingCache:
         self.offset = stop
         return make(keys[:, :, :stop]), make(values[:, :, :stop])
 
-    def room(self, like: NDArray) -> tuple[NDArray, NDArray]:
-        """Keys and values (B, H, capacity, D) with room for one more token, for who writes it there, at `offset`.
+    def room(self, tokens: int, like: NDArray) -> tuple[NDArray, NDArray]:
+        """Keys and values (B, H, capacity, D) with room for more tokens, for who writes them there, from `offset` on.
 
         like: an array (B, H, 1, D), of which the first token's sizes and dtype are taken.
         """
-        return self._with_room(self.offset + 1, like, like)
+        return self._with_room(self.offset + tokens, like, like)
 
     def _with_room(self, tokens: int, like_keys: NDArray, like_values: NDArray) -> tuple[NDArray, NDArray]:
         keys, values = self._keys, self._values

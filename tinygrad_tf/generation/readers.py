@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import as_tensor, from_numpy
 from tinygrad_tf.engine import make
+from tinygrad_tf.generation.cache import GrowingCache
 from tinygrad_tf.nn import Module
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
@@ -94,9 +95,12 @@ class Reader:
         return self.model(ids, **options)
 
     def next_logits(
-        self, ids: NDArray[np.int64], padding: NDArray[np.int64], caches: Sequence[Any]
+        self, ids: NDArray[np.int64], padding: NDArray[np.int64], caches: Sequence[Any] | None = None
     ) -> NDArray[Any] | None:
-        """Logits (B, V) behind one more token of each text, ids (B,), if the model can be run as a program for that."""
+        """Logits (B, V) behind more tokens (B, T) of each text, if the model can be run as a program for that.
+
+        padding: columns before each text, (B,). Without caches these are all of its tokens.
+        """
         from tinygrad_tf.generation.program import TokenProgram  # brings the compiler
         from tinygrad_tf.generation.writing import Unwritable
 
@@ -108,6 +112,8 @@ class Reader:
         except Unwritable:
             self._writable = False  # until the next generation
             return None
+        if caches is None:
+            caches = [GrowingCache(ids.shape[1]) for _ in range(self.layers or 0)]
         return self._program.logits(ids, padding, caches) if self._program.takes(ids, padding, caches) else None
 
     def evaluating(self) -> Any:

@@ -132,6 +132,9 @@ class Steps:
 
     def _read(self, texts: list[list[int]]) -> NDArray[Any]:
         ids, padding = left_padded(texts)
+        logits = self.reader.next_logits(ids, padding)
+        if logits is not None:
+            return logits
         mask, positions = self._padding_arguments(padding, 0, ids.shape[1], ids.shape[1])
         return self.reader(ids, mask=mask, positions=positions)[:, -1]
 
@@ -152,24 +155,24 @@ class Steps:
         start = self.caches[0].offset
         assert start < columns, "extend the texts before asking again"
         try:
-            logits = self._next() if start == columns - 1 else None
-            return self._read_chunks(self.caches, start, columns) if logits is None else logits
+            return self._read_chunks(self.caches, start, columns)
         except BaseException:
             self.caches = None  # some layers may have taken the tokens in, others not
             raise
 
-    def _next(self) -> NDArray[Any] | None:
-        """Read each text's last token, by one call for the whole model if there is a program for it."""
-        ids = np.array([text[-1] for text in self.texts], np.int64)
-        return self.reader.next_logits(ids, self.padding, self.caches or ())
-
     def _read_chunks(self, caches: list[Cache], start: int, columns: int) -> NDArray[Any]:
         chunk = self.config.prefill_chunk or columns
         for first in range(start, columns, chunk):
-            last = min(first + chunk, columns)
-            mask, positions = self._padding_arguments(self.padding, first, last, caches[0].width(last - first))
-            logits = self.reader(self._columns(first, last), mask=mask, positions=positions, cache=caches)
-        return logits[:, -1]
+            logits = self._read_chunk(caches, first, min(first + chunk, columns))
+        return logits
+
+    def _read_chunk(self, caches: list[Cache], first: int, last: int) -> NDArray[Any]:
+        ids = self._columns(first, last)
+        logits = self.reader.next_logits(ids, self.padding, caches)
+        if logits is not None:
+            return logits
+        mask, positions = self._padding_arguments(self.padding, first, last, caches[0].width(last - first))
+        return self.reader(ids, mask=mask, positions=positions, cache=caches)[:, -1]
 
     def _columns(self, first: int, last: int) -> NDArray[np.int64]:
         """The ids (B, T) in some columns; 0 for padding."""

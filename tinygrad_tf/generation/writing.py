@@ -1,4 +1,4 @@
-"""Layers as instructions (kernels/decode.py), for one new token of each text.
+"""Layers as instructions (kernels/decode.py), for some new tokens of each text.
 
 Each method writes what a layer's forward does, and gives where its result lies. Only layers that are exactly what they
 were made as can be written: with a subclass, a hook, a weight that is computed, 16 bits, or another kind of attention,
@@ -53,6 +53,7 @@ class ProgramWriter:
         self.columns = 0  # of the workspace
         self.vocabulary = 0
         self.dtype: np.dtype[Any] | None = None  # of weights and workspace
+        self.only_last = False  # from here on, only each text's last token counts
         self._free: list[Vector] = []
         self._angles: dict[nn.RotaryPositions, Vector] = {}
         self._require_own_forward(model)
@@ -86,7 +87,7 @@ class ProgramWriter:
     # --- layers ---------------------------------------------------------------------------------------------------
 
     def embedding(self, layer: nn.Module, factor: float = 1.0) -> Vector:
-        """The vector of each text's new token."""
+        """The vector of each token."""
         self._require(layer, nn.Embedding)
         self.vocabulary, C = layer.weight.shape
         return self._put(
@@ -129,7 +130,7 @@ class ProgramWriter:
         return self._put(decode.LINEAR, target, x, depth=K, option=activation, **arrays, **how)
 
     def attention(self, layer: nn.Module, x: Vector, positions: nn.AttentionPositions | None, target: Vector) -> None:
-        """Self-attention of the new token to those kept and itself, added to the target."""
+        """Self-attention of each token to those before and itself, added to the target."""
         self._require(layer, nn.MultiHeadAttention)
         H, Hk, D = layer.num_heads, layer.num_kv_heads, layer.head_size
         parts = self._vector((H + 2 * Hk) * D)
@@ -199,7 +200,9 @@ class ProgramWriter:
 
     def _put(self, operation: int, target: Vector, source: Vector | None = None, **fields: Any) -> Vector:
         start = 0 if source is None else source.at
-        self.instructions.append(Instruction(operation, target.at, start, target.columns, **fields))
+        self.instructions.append(
+            Instruction(operation, target.at, start, target.columns, last=self.only_last, **fields)
+        )
         return target
 
     def _vector(self, columns: int) -> Vector:

@@ -1,18 +1,19 @@
-"""One new token of each text through a whole model: a program of instructions on vectors, run by one call.
+"""A few new tokens of each text through a whole model: a program of instructions on vectors, run by one call.
 
 A token costs a small model less arithmetic than Python takes to ask for it, layer by layer. So the model is written
-down once as a program, and a kernel runs it. Each text has a row in the workspace; instructions name columns of it.
+down once as a program, and a kernel runs it. Each token has a row in the workspace; instructions name columns of it.
 
     EMBED         target = weight[id] * number
     POSITION      target = source + weight[position]
     LAYER_NORM, RMS_NORM    target = source, normalised; number is eps
     LINEAR        target = activation(weight @ source + bias), or added to target
-    ANGLES        target = cosines and sines of (tokens seen) * weight, the rates of rotary positions
+    ANGLES        target = cosines and sines of (tokens before it) * weight, the rates of rotary positions
     TURN          pairs of each head's channels in target turn by the angles in source (`bias` says which pairs)
-    ATTEND        target = attention of source (query, key, value side by side) to the keys kept, and the new one
+    ATTEND        target = attention of source (query, key, value side by side) to the keys before, which are kept
     MULTIPLY, ADD           target = target * source, target + source
 
-Shapes: B texts, T keys, H heads, D channels of a head, K numbers into a linear layer and N out of it.
+Shapes: B texts, T new tokens of each, H heads, Hk heads of keys, D channels of a head, K numbers into a linear layer,
+N out of it.
 
 Cost, float32, two cores with AVX-512, a model of 4 layers, 4 heads, 128 channels (3.2 MB of weights) at 32 tokens
 seen, microseconds a token: B = 1 85 (62 of them products, which read the weights from the second-level cache, 6
@@ -52,8 +53,8 @@ HALVES, NEIGHBOURS = range(2)  # the pairs that TURN turns: channels (i, i + D /
 SMALLEST_BLOCK = 1 << 14  # multiply-adds of attention
 
 # What the kernel reads of an instruction; a group is one instruction, or LINEARs whose blocks make up one loop.
-OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, HEADS, KEY_HEADS, KEYS, VALUES, CAPACITY = range(13)
-FIRST_BLOCK, ROWS, NUM_FIELDS = 13, 14, 15
+OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, LAST, HEADS, KEY_HEADS = range(11)
+KEYS, VALUES, CAPACITY, FIRST_BLOCK, ROWS, NUM_FIELDS = 11, 12, 13, 14, 15, 16
 
 
 class Instruction(NamedTuple):
@@ -72,6 +73,7 @@ class Instruction(NamedTuple):
     beside: bool = False  # LINEAR: nothing that it reads is written by the LINEAR before, whose loop it joins
     heads: int = 0
     key_heads: int = 0
+    last: bool = False  # only for each text's last token
 
 
 class Program(NamedTuple):
@@ -92,8 +94,8 @@ def encode(instructions: Sequence[Instruction]) -> Program:
         before = groups.pop() if one.beside else (i, i, 0)
         groups.append((before[0], i + 1, before[2] + blocks))
         addresses = [0 if a is None else address_of(a) for a in (one.weight, one.bias)]
-        option = one.option * 2 + one.adds
-        code[i] = [*one[:5], *addresses, option, one.heads, one.key_heads, 0, 0, 0, before[2], rows]
+        how = one.option * 2 + one.adds, one.last
+        code[i] = [*one[:5], *addresses, *how, one.heads, one.key_heads, 0, 0, 0, before[2], rows]
     held = [array for one in instructions for array in (one.weight, one.bias)]
     return Program(code, np.array([one.number for one in instructions]), np.array(groups, np.int64), held)
 
@@ -104,9 +106,10 @@ def keep(program: Program, index: int, keys: Array, values: Array) -> None:
 
 
 def run(program: Program, ids: Array, padding: Array, seen: int, work: Array, scores: Array) -> None:
-    """One token of each text: its id, (B,), goes in; what comes out lies in the workspace (B, columns).
+    """Some tokens of each text: ids (B, T) go in; what comes out lies in the workspace (B * T, columns).
 
-    `seen` tokens are kept of each text, of which the first padding[b] are none. scores: (B * H, more than seen).
+    `seen` tokens of each text came before. The first padding[b] of all its tokens are none; what comes out for them
+    means nothing. scores: (B * H, seen + T or more).
     """
     run_program(program.code, program.numbers, program.groups, ids, padding, seen, work, scores)
 
@@ -117,13 +120,16 @@ def reference(
     work: Array,
 ) -> None:  # fmt: skip
     """What `run` does, instruction by instruction; kept: keys and values for each ATTEND."""
-    waiting = iter(kept)
+    waiting, everything, (B, T) = iter(kept), work, ids.shape
+    before = seen + np.tile(np.arange(T), B)
     for one in instructions:
+        rows = slice(T - 1 if one.last else 0, None, T if one.last else 1)
+        work = everything[rows]
         target, source = (work[:, at : at + one.columns] for at in (one.target, one.source))
         if one.operation == EMBED:
-            target[:] = one.weight[ids] * one.number
+            target[:] = one.weight[ids.ravel()[rows]] * one.number
         elif one.operation == POSITION:
-            target[:] = source + one.weight[seen - padding]
+            target[:] = source + one.weight[np.maximum(before - padding.repeat(T), 0)[rows]]
         elif one.operation in (LAYER_NORM, RMS_NORM):
             x = source - source.mean(-1, keepdims=True) if one.operation == LAYER_NORM else source
             x = x / np.sqrt((x * x).mean(-1, keepdims=True) + one.number)
@@ -134,7 +140,8 @@ def reference(
             y = ACTIVATIONS[one.option](y if one.bias is None else y + one.bias)
             target[:] = target + y if one.adds else y
         elif one.operation == ANGLES:
-            target[:] = np.concatenate([np.cos(seen * one.weight), np.sin(seen * one.weight)])
+            angles = before[:, None] * one.weight
+            target[:] = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
         elif one.operation == TURN:
             _turn_reference(one, work)
         elif one.operation == ATTEND:
@@ -165,43 +172,50 @@ def _turn_reference(one, work):
 
 
 def _attend_reference(one, keys, values, padding, seen, work):
-    H, Hk, D = one.heads, one.key_heads, one.depth
-    row = work[:, one.source : one.source + (H + 2 * Hk) * D].reshape(len(work), H + 2 * Hk, D)
-    keys[:, :, seen], values[:, :, seen] = row[:, H : H + Hk], row[:, H + Hk :]
-    for b, h in np.ndindex(len(work), H):
-        seen_by, kept = slice(padding[b], seen + 1), h // (H // Hk)
-        scores = keys[b, kept, seen_by] @ row[b, h] * one.number
+    (B, T), H, Hk, D = (len(keys), len(work) // len(keys)), one.heads, one.key_heads, one.depth
+    rows = work[:, one.source : one.source + (H + 2 * Hk) * D].reshape(B, T, H + 2 * Hk, D).swapaxes(1, 2)
+    keys[:, :, seen : seen + T], values[:, :, seen : seen + T] = rows[:, H : H + Hk], rows[:, H + Hk :]
+    for b, t, h in np.ndindex(B, T, H):
+        seen_by, kept = slice(padding[b], seen + t + 1), h // (H // Hk)
+        scores = keys[b, kept, seen_by] @ rows[b, h, t] * one.number
         if one.weight is not None:
             scores += one.weight[h] * np.arange(len(scores))
-        weights = np.exp(scores - scores.max())
+        weights = np.exp(scores - scores.max(initial=-np.inf))
         at = one.target + h * D
-        work[b, at : at + D] = weights @ values[b, kept, seen_by] / weights.sum()
+        work[b * T + t, at : at + D] = weights @ values[b, kept, seen_by] / (weights.sum() if len(scores) else 1)
 
 
 # ---------------------------------------------------------------- the kernel
 @kernel
 def run_program(code, numbers, groups, ids, padding, seen, work, scores):
+    (B, T), flat_ids = ids.shape, ids.reshape(ids.size)
     for group in range(groups.shape[0]):
         first, behind, count = groups[group]
         one, number = code[first], numbers[first]
         if one[OPERATION] == LINEAR:
-            linear_blocks(count, code, first, behind, work)
+            linear_blocks(count, code, first, behind, T, work)
         elif one[OPERATION] == ATTEND:
-            units = work.shape[0] * one[KEY_HEADS]
-            cost = (seen + 1) * one[DEPTH] * 2 * (one[HEADS] // one[KEY_HEADS])
+            units = B * one[KEY_HEADS]
+            cost = T * (seen + T) * one[DEPTH] * 2 * (one[HEADS] // one[KEY_HEADS])
             step = max(1, min(units, SMALLEST_BLOCK // cost))
-            attend_blocks((units + step - 1) // step, step, one, number, padding, seen, work, scores)
-        elif one[OPERATION] == ANGLES:
-            put_angles(seen, array_at(one[WEIGHT], 0, one[COLUMNS] // 2, numbers), work, one[TARGET])
+            attend_blocks((units + step - 1) // step, step, one, number, padding, seen, T, work, scores)
         else:
-            for b in range(work.shape[0]):
-                source = work[b, one[SOURCE] : one[SOURCE] + one[COLUMNS]]
-                target = work[b, one[TARGET] : one[TARGET] + one[COLUMNS]]
-                if one[OPERATION] == TURN:
-                    turn(work[b, one[SOURCE] : one[SOURCE] + one[DEPTH]], target, one[OPTION] // 2)
+            start, apart = (T - 1, T) if one[LAST] != 0 else (0, 1)
+            for row in range(start, B * T, apart):
+                before = seen + row % T
+                source = work[row, one[SOURCE] : one[SOURCE] + one[COLUMNS]]
+                target = work[row, one[TARGET] : one[TARGET] + one[COLUMNS]]
+                if one[OPERATION] == ANGLES:
+                    put_angles(before, array_at(one[WEIGHT], 0, one[COLUMNS] // 2, numbers), target)
+                elif one[OPERATION] == TURN:
+                    turn(work[row, one[SOURCE] : one[SOURCE] + one[DEPTH]], target, one[OPTION] // 2)
                 else:
-                    row = ids[b] if one[OPERATION] == EMBED else seen - padding[b] if one[OPERATION] == POSITION else 0
-                    weight = array_at(one[WEIGHT], row * one[COLUMNS], one[COLUMNS], work)
+                    place = 0
+                    if one[OPERATION] == EMBED:
+                        place = flat_ids[row]
+                    elif one[OPERATION] == POSITION:
+                        place = max(before - padding[row // T], 0)
+                    weight = array_at(one[WEIGHT], place * one[COLUMNS], one[COLUMNS], work)
                     bias = array_at(one[BIAS], 0, one[COLUMNS], work)
                     on_row(one[OPERATION], source, target, weight, bias, one[WEIGHT] != 0, one[BIAS] != 0, number)
 
@@ -246,11 +260,9 @@ def on_row(operation, source, target, weight, bias, has_weight, has_bias, number
 
 
 @part()
-def put_angles(seen, rates, work, at):
+def put_angles(before, rates, target):
     for i in range(rates.size):
-        cosine, sine = math.cos(seen * rates[i]), math.sin(seen * rates[i])
-        for b in range(work.shape[0]):
-            work[b, at + i], work[b, at + rates.size + i] = cosine, sine
+        target[i], target[rates.size + i] = math.cos(before * rates[i]), math.sin(before * rates[i])
 
 
 @part()
@@ -266,7 +278,7 @@ def turn(angles, heads, pairs):
 
 
 @parallel
-def linear_blocks(index, code, first, behind, work):
+def linear_blocks(index, code, first, behind, T, work):
     """Some numbers of every row's target; blocks are counted through all LINEARs of the group."""
     widest_vectors()
     while first + 1 < behind and code[first + 1, FIRST_BLOCK] <= index:
@@ -275,12 +287,13 @@ def linear_blocks(index, code, first, behind, work):
     N, K, adds, activation = one[COLUMNS], one[DEPTH], one[OPTION] % 2 == 1, one[OPTION] // 2
     start = (index - one[FIRST_BLOCK]) * one[ROWS]
     stop = min(N, start + one[ROWS])
-    flat, width, B = work.reshape(work.size), work.shape[1], work.shape[0]
-    weight = array_at(one[WEIGHT], 0, N * K, work)
-    multiply_rows(B, start, stop, K, flat, one[SOURCE], width, weight, flat, one[TARGET], width, adds)
+    above, apart = (T - 1, T) if one[LAST] != 0 else (0, 1)
+    flat, width, row = work.reshape(work.size), work.shape[1], work.shape[1] * apart
+    weight, x0, y0 = array_at(one[WEIGHT], 0, N * K, work), above * width + one[SOURCE], above * width + one[TARGET]
+    multiply_rows(work.shape[0] // apart, start, stop, K, flat, x0, row, weight, flat, y0, row, adds)
     bias = array_at(one[BIAS], start, stop - start, work)
-    for b in range(B):
-        finish(work[b, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)
+    for i in range(above, work.shape[0], apart):
+        finish(work[i, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)
 
 
 @part()
@@ -304,34 +317,35 @@ def finish(y, bias, has_bias, activation):
 
 
 @parallel
-def attend_blocks(index, step, one, scale, padding, seen, work, scores):
-    """Some heads of keys, each with the group of queries that look at it; the new key and value are kept first."""
+def attend_blocks(index, step, one, scale, padding, seen, T, work, scores):
+    """Some heads of keys, each with the group of heads that look at it; the new keys and values are kept first."""
     widest_vectors()
     D, H, Hk, capacity = one[DEPTH], one[HEADS], one[KEY_HEADS], one[CAPACITY]
-    group, flat = H // Hk, work.reshape(work.size)
-    for unit in range(index * step, min(work.shape[0] * Hk, index * step + step)):
+    group, flat, width = H // Hk, work.reshape(work.size), work.shape[1]
+    for unit in range(index * step, min(work.shape[0] // T * Hk, index * step + step)):
         b, h = divmod(unit, Hk)
-        query = b * work.shape[1] + one[SOURCE]
-        target = b * work.shape[1] + one[TARGET]
-        T = seen + 1 - padding[b]
-        keys = array_at(one[KEYS], (unit * capacity + padding[b]) * D, T * D, work)
-        values = array_at(one[VALUES], (unit * capacity + padding[b]) * D, T * D, work)
-        for d in range(D):
-            keys[(T - 1) * D + d] = flat[query + (H + h) * D + d]
-            values[(T - 1) * D + d] = flat[query + (H + Hk + h) * D + d]
-        for head in range(h * group, h * group + group):
-            slope = array_at(one[WEIGHT], head, 1, work)[0] if one[WEIGHT] else work.dtype.type(0)
-            attend(
-                D, T, flat, query + head * D, keys, values, scores[b * H + head, :T], scale, slope, target + head * D
-            )
+        keys = array_at(one[KEYS], unit * capacity * D, capacity * D, work)
+        values = array_at(one[VALUES], unit * capacity * D, capacity * D, work)
+        for t in range(T):
+            new, at = (b * T + t) * width + one[SOURCE], (seen + t) * D
+            for d in range(D):
+                keys[at + d] = flat[new + (H + h) * D + d]
+                values[at + d] = flat[new + (H + Hk + h) * D + d]
+        for t in range(T):
+            row, first = (b * T + t) * width, padding[b]
+            for head in range(h * group, h * group + group):
+                slope = array_at(one[WEIGHT], head, 1, work)[0] if one[WEIGHT] else work.dtype.type(0)
+                query, target = row + one[SOURCE] + head * D, row + one[TARGET] + head * D
+                weights = scores[b * H + head, : max(seen + t + 1 - first, 0)]
+                attend(D, flat, query, keys, values, first * D, weights, scale, slope, target)
 
 
 @part()
-def attend(D, T, flat, query, keys, values, weights, scale, slope, target):
-    """One query of T keys; its D numbers, and those of the result, lie in `flat`."""
-    kind = flat.dtype.type
+def attend(D, flat, query, keys, values, start, weights, scale, slope, target):
+    """One query, of the keys and values from `start` on, one for each of `weights`, which holds them meanwhile."""
+    kind, T = flat.dtype.type, weights.size
     for j in range(0, T, FEW):
-        few_dots(D, flat, query, 0, keys, j * D, min(FEW, T - j) - 1, weights, j, 0, False)
+        few_dots(D, flat, query, 0, keys, start + j * D, min(FEW, T - j) - 1, weights, j, 0, False)
     top = kind(-np.inf)
     for j in range(T):
         weights[j] = weights[j] * kind(scale) + slope * kind(j)
@@ -346,9 +360,9 @@ def attend(D, T, flat, query, keys, values, weights, scale, slope, target):
         flat[target + d] = 0
     eights = T // 8 * 8
     for j in range(0, eights, 8):
-        add_eight_rows(D, weights, j, 1, values, j * D, D, flat, target)
+        add_eight_rows(D, weights, j, 1, values, start + j * D, D, flat, target)
     for j in range(eights, T):
-        add_row(D, weights, j, 1, values, j * D, D, flat, target)
+        add_row(D, weights, j, 1, values, start + j * D, D, flat, target)
 
 
 @instruction

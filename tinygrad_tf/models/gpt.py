@@ -131,11 +131,12 @@ class GPT(nn.Module):
         return self.lm_head(self.final_norm(x))
 
     def write_program(self, program: ProgramWriter) -> Vector:
-        """`forward` for one new token of each text, as generation runs it: where in its memory the logits lie."""
+        """`forward` for new tokens of each text, as generation runs it: where the logits of the last ones lie."""
         scale = math.sqrt(self.config.channels) if self.scales_embeddings else 1.0
         x = program.added_positions(self.position_embedding, program.embedding(self.token_embedding, scale))
         for block in self.blocks:
             x = program.block(block, x, self.attention_positions)
+        program.only_last = True
         return program.linear(self.lm_head, program.norm(self.final_norm, x))
 
     def _start(self, ids: Tensor, cache: Sequence[KeyValueCache] | None) -> int:
