@@ -3,6 +3,7 @@
 - anything callable that maps ids (B, T) to logits (B, T, V), Tensor or array;
 - with caches (cache.py), if it takes `cache`, and has `blocks` or `config.layers` to count its layers by;
 - with left padding, if it takes `mask` (B, 1, 1, Tk), True at real tokens, and `positions` (B, T);
+- in one call for all layers, if it has `write_program`: program.py;
 - an encoder-decoder, with its source: `Conditioned`.
 
 Shapes: B batch, S source, T target, V vocabulary.

@@ -16,11 +16,14 @@ Shapes: B texts, T new tokens of each, H heads, Hk heads of keys, D channels of 
 N out of it.
 
 Cost, float32, two cores with AVX-512, a model of 4 layers, 4 heads, 128 channels (3.2 MB of weights) at 32 tokens
-seen, microseconds a token: B = 1 85 (62 of them products, which read the weights from the second-level cache, 6
-attention), B = 8 270, B = 32 790. The same by the layers of the model, one after the other: 795 and 1700.
+seen, microseconds a token of each text: B = 1 67 (54 of them products, which read the weights from the second-level
+cache, 6 attention), B = 8 205, B = 32 650. The same by the layers of the model, one after the other: B = 1 795, B = 32
+1700. 64 tokens of one text: 1400 instead of 2700; of larger models such are for the layers, whose products then go to
+the matrix tiles.
 
 Versions, B = 1 and 32: sums of plain loops, row by row 92 and 1084; sixteen sums at once (`_dots.py`) 85 and 930; the
-same for scores, and eight values at once 82 and 790. Blocks of weights twice as large: no faster.
+same for scores, and eight values at once 82 and 790; four rows of weights for all texts 67 and 650. Blocks of weights
+twice as large: no faster.
 """
 # mypy: allow-untyped-defs
 
