@@ -789,6 +789,24 @@ def test_a_tensor_of_the_size_of_another() -> None:
         x.storage()
 
 
+def test_out_takes_what_is_made() -> None:
+    """Old code makes tensors into one that is there, which may be empty: torch.arange(0, n, out=torch.LongTensor())."""
+    out = tg.LongTensor()
+    assert tg.arange(0, 3, out=out) is out and out.tolist() == [0, 1, 2] and out.dtype is tg.int64
+    kept = tg.empty(2, 2, dtype=tg.float64)
+    memory = kept.data_ptr()
+    for make in (tg.zeros, tg.ones, tg.rand, tg.randn, tg.empty):
+        assert make(2, 2, out=kept) is kept and kept.data_ptr() == memory and kept.dtype is tg.float64
+    assert tg.full((2, 2), 7, out=kept).tolist() == [[7.0, 7.0]] * 2
+    assert tg.linspace(0, 1, 3, out=kept).tolist() == [0.0, 0.5, 1.0] and kept.shape == (3,)
+    a = tg.ones(2)
+    assert tg.add(a, a, out=tg.Tensor()).tolist() == [2.0, 2.0] and tg.cat([a, a], out=tg.empty(0)).shape == (4,)
+    with pytest.raises(TypeError, match="arange: out must be a tensor, got list"):
+        tg.arange(3, out=[])
+    with pytest.raises(RuntimeError, match=r"add: out must be a tensor of shape \(2,\), got"):
+        tg.add(a, a, out=tg.empty(3))
+
+
 def test_resize_means_the_first_elements_in_the_same_memory() -> None:
     x = tg.arange(6.0)
     same = x[:]

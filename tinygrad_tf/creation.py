@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -18,6 +18,28 @@ from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
 
 Generator = random.Generator
+P = ParamSpec("P")
+
+
+def _into_out(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The function, with PyTorch's `out`: a tensor that takes the result over, in its own dtype and at any size."""
+
+    @functools.wraps(function)
+    def made(*args: P.args, **options: P.kwargs) -> Tensor:
+        if "out" not in options:
+            return function(*args, **options)
+        out: Any = options.pop("out")
+        if out is None:
+            return function(*args, **options)
+        if not isinstance(out, Tensor):
+            raise TypeError(f"{function.__name__}: out must be a tensor, got {type(out).__name__}")
+        options.setdefault("dtype", out.dtype)
+        result = function(*args, **options)
+        if result.shape != out.shape:
+            out.resize_(result.shape)
+        return out.copy_(result)
+
+    return made
 
 
 def _finish(array: np.ndarray, requires_grad: bool, device: Any = None) -> Tensor:
@@ -177,6 +199,7 @@ ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("Bool
 # --- filled -----------------------------------------------------------------------------------------------------------
 
 
+@_into_out
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     fill = fill_value.array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     kind = _kind(
@@ -186,14 +209,17 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
 
+@_into_out
 def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     return _finish(np.zeros(_sizes("zeros", sizes, size), _kind(dtype)), requires_grad, device)
 
 
+@_into_out
 def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     return _finish(np.ones(_sizes("ones", sizes, size), _kind(dtype)), requires_grad, device)
 
 
+@_into_out
 def empty(
     *sizes: Any,
     size: Any = None,
@@ -243,6 +269,7 @@ def full_like(
 # --- counted ----------------------------------------------------------------------------------------------------------
 
 
+@_into_out
 def arange(
     start: Any = 0,
     end: Any = None,
@@ -266,6 +293,7 @@ def arange(
     return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 
 
+@_into_out
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -278,6 +306,7 @@ def linspace(
     return _finish(np.linspace(float(start), float(end), steps).astype(kind), requires_grad, device)
 
 
+@_into_out
 def logspace(
     start: Any,
     end: Any,
@@ -293,6 +322,7 @@ def logspace(
     return _finish(np.power(float(base), exponents).astype(_kind(dtype)), requires_grad, device)
 
 
+@_into_out
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal."""
     rows, columns = _sizes("eye", (n, n if m is None else m))
@@ -315,6 +345,7 @@ def _generator(generator: Generator | None) -> Generator:
     return random.default_generator if generator is None else generator
 
 
+@_into_out
 def rand(
     *sizes: Any,
     size: Any = None,
@@ -328,6 +359,7 @@ def rand(
     return _finish(values, requires_grad, device)
 
 
+@_into_out
 def randn(
     *sizes: Any,
     size: Any = None,
@@ -391,6 +423,7 @@ def normal(
     )
 
 
+@_into_out
 def randint(
     *args: Any,
     size: Any = None,
@@ -429,6 +462,7 @@ def randint_like(
     return randint(*bounds, size=input.array.shape, low=low, high=high, **how)
 
 
+@_into_out
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
     """The numbers from 0 to n - 1 in random order."""
     values = _generator(generator).permutation(n)

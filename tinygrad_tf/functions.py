@@ -65,7 +65,9 @@ def _called(function: Callable[..., R], **names: str) -> Callable[..., R]:
 
 
 def _written(name: str, out: Any, result: Any) -> Any:
-    """What `out=` asks for: the result in the memory of a tensor that is there already."""
+    """What `out=` asks for: the result in the memory of a tensor that is there already, or is empty."""
+    if isinstance(out, Tensor) and isinstance(result, Tensor) and not out.array.size and not out.requires_grad:
+        out.resize_(result.shape)
     if not isinstance(out, Tensor) or not isinstance(result, Tensor) or out.array.shape != result.array.shape:
         wanted = f"a tensor of shape {result.array.shape}" if isinstance(result, Tensor) else "left away here"
         raise RuntimeError(f"{name}: out must be {wanted}, got {getattr(out, 'shape', type(out).__name__)}")
