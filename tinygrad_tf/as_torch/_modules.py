@@ -166,6 +166,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "jit": {
             **dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
             **{name: refused_class(f"jit.{name}") for name in ("ScriptModule", "ScriptFunction")},
+            **dict.fromkeys(("is_scripting", "is_tracing"), no),
         },
         "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
         "compiler": {"disable": itself, "is_compiling": no},
