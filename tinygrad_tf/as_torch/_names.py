@@ -11,9 +11,9 @@ from tinygrad_tf import engine
 from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "fft", "autograd", "autograd.functional", "autograd.graph", "func", "distributions",
-    "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module", "optim",
-    "optim.Optimizer", "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
+    "", "Tensor", "linalg", "fft", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func",
+    "distributions", "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module",
+    "optim", "optim.Optimizer", "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
@@ -45,6 +45,10 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "linalg.det": "of a singular matrix has the gradient that it has, its cofactors; PyTorch gives 0",
     "linalg.lstsq": "the gradient of the solution heeds rcond; PyTorch's is that without it",
     "linalg.lu": "no pivot=False, which PyTorch has for CUDA alone; nor has lu_factor",
+    "autograd.forward_ad.make_dual": "not under no_grad: tangents come by way of two reverse passes; the dual tensor "
+    "requires a gradient",
+    "autograd.forward_ad.unpack_dual": "what was computed under no_grad, or by a gradient without create_graph=True, "
+    "has no tangent",
     "func.jacfwd": "the same as jacrev: there is no forward mode",
     "func.vmap": "calls the function with one slice after the other, so that any function will do; it is not faster",
     "vmap": "see func.vmap",

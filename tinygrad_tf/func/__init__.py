@@ -7,7 +7,7 @@ on what was there before, so that the next one outside can differentiate them ag
 
 from __future__ import annotations
 
-from tinygrad_tf.func._derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp
+from tinygrad_tf.func._derivatives import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from tinygrad_tf.func._modules import functional_call, stack_module_state
 from tinygrad_tf.func._vmap import vmap
 
@@ -19,6 +19,7 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
     "stack_module_state",
     "vjp",
     "vmap",

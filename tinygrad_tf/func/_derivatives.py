@@ -1,4 +1,4 @@
-"""grad, vjp, jvp, jacrev, jacfwd and hessian: functions that give the derivatives of a function."""
+"""grad, vjp, jvp, linearize, jacrev, jacfwd and hessian: functions that give the derivatives of a function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from tinygrad_tf import autograd
 from tinygrad_tf.autograd import enable_grad
+from tinygrad_tf.autograd.dependence import depends_on_others
 from tinygrad_tf.creation import zeros_like
-from tinygrad_tf.engine import Node, current_node
+from tinygrad_tf.engine import Node
 from tinygrad_tf.func._trees import filled, leaves_of, mapped
 from tinygrad_tf.functions import is_floating_point, stack
 from tinygrad_tf.tensor import Tensor
@@ -48,19 +49,36 @@ class _Level:
 
     def outside(self, tree: Any) -> Any:
         """The results for the level outside: without a graph, unless they depend on more than this level's copies."""
-        return mapped(tree, lambda t: t.detach() if isinstance(t, Tensor) and not self._depends(t) else t)
 
-    def _depends(self, t: Tensor) -> bool:
-        todo, seen = [current_node(t)], set[int]()
-        while todo:
-            node = todo.pop()
-            if node is None or id(node) in seen:
-                continue
-            if node.operation is None and node not in self.own:
-                return True
-            seen.add(id(node))
-            todo.extend(node.edges)
-        return False
+        def handed_over(t: Any) -> Any:
+            return t.detach() if isinstance(t, Tensor) and not depends_on_others(t, self.own) else t
+
+        return mapped(tree, handed_over)
+
+
+class _Linear:
+    """J at the place where a function was called, as a function of v: v^T J is linear in v, and by v it gives J."""
+
+    def __init__(self, level: _Level, out: Any):
+        self.level, self.out = level, out
+        self.outputs = _tensors(level.name, out)
+        self.weights = [zeros_like(y).requires_grad_() for y in self.outputs]
+        self.back = level.gradients(self.outputs, self.weights)
+        level.own.update(v.node for v in self.weights)
+
+    def along(self, tangents: Any) -> Any:
+        """J v, in the form of the function's results."""
+        name, vectors = self.level.name, _tensors(self.level.name, tangents)
+        wanted, got = ([tuple(t.shape) for t in ts] for ts in (self.level.leaves, vectors))
+        if got != wanted:
+            raise RuntimeError(f"{name}: every tangent must have the shape of its primal, {wanted}, got {got}")
+        linear = [(g, v) for g, v in zip(self.back, vectors, strict=True) if g.requires_grad]
+        pushed: Sequence[Any] = [None] * len(self.outputs)
+        if linear:
+            gs, vs = zip(*linear, strict=True)
+            pushed = autograd.grad(gs, self.weights, vs, create_graph=True, allow_unused=True)
+        parts = [zeros_like(y) if p is None else p for p, y in zip(pushed, self.outputs, strict=True)]
+        return filled(self.out, iter(parts))
 
 
 def _chosen(name: str, argnums: Argnums, args: Sequence[Any]) -> tuple[int, ...]:
@@ -177,20 +195,31 @@ def jvp(func: Func, primals: tuple[Any, ...], tangents: tuple[Any, ...], *, has_
         raise RuntimeError("jvp: primals and tangents must be tuples, as in jvp(f, (x,), (v,))")
     with enable_grad():
         level, out, aux = _called("jvp", func, tuple(range(len(primals))), has_aux, primals, {})
-        outputs, along = _tensors("jvp", out), _tensors("jvp", tangents)
-        if [tuple(v.shape) for v in along] != [tuple(x.shape) for x in level.leaves]:
-            raise RuntimeError("jvp: every tangent must have the shape of its primal")
-        ones = [zeros_like(y).requires_grad_() for y in outputs]  # v^T J is linear in v: by v it gives J
-        back = level.gradients(outputs, ones)
-        linear = [(g, v) for g, v in zip(back, along, strict=True) if g.requires_grad]
-        pushed: Sequence[Any] = [None] * len(outputs)
-        if linear:
-            gs, vs = zip(*linear, strict=True)
-            pushed = autograd.grad(gs, ones, vs, create_graph=True, allow_unused=True)
-        level.own.update(v.node for v in ones)
-    moved = filled(out, iter([zeros_like(y) if p is None else p for p, y in zip(pushed, outputs, strict=True)]))
+        moved = _Linear(level, out).along(tangents)
     results = level.outside([out, moved])
     return (*results, level.outside(aux)) if has_aux else tuple(results)
+
+
+def linearize(func: Func, *primals: Any) -> tuple[Any, Func]:
+    """(output, function): the function takes tangents, in the primals' form, to J times them, as jvp does.
+
+    func is called once; after it, each call of the function costs one pass backwards.
+
+    >>> import tinygrad_tf as tg
+    >>> output, push = linearize(lambda x: x * x, tg.tensor([1.0, 2.0]))
+    >>> push(tg.tensor([1.0, 0.0])), push(tg.tensor([0.0, 1.0]))
+    (tensor([2., 0.]), tensor([0., 4.]))
+    """
+    with enable_grad():
+        level, out, _ = _called("linearize", func, tuple(range(len(primals))), False, primals, {})
+        linear = _Linear(level, out)
+
+    def push(*tangents: Any) -> Any:
+        with enable_grad():
+            moved = linear.along(tangents)
+        return level.outside(moved)
+
+    return level.outside(out), push
 
 
 def jacrev(func: Func, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Func:
@@ -227,7 +256,13 @@ def _rows(level: _Level, output: Tensor) -> list[Tensor]:
 
 def jacfwd(func: Func, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Func:
     """The same as `jacrev`: there is no forward mode here, so that both go backwards, and no vmap inside
-    that `randomness` could tell anything."""
+    that `randomness` could tell anything.
+
+    >>> import tinygrad_tf as tg
+    >>> jacfwd(tg.square)(tg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     return jacrev(func, argnums, has_aux=has_aux)
 
 
