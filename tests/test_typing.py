@@ -16,7 +16,8 @@ MODULES = {"": (complex_numbers, compositions, creation, functions), "linalg.": 
 MODULES |= {"nn.functional.": (F,)}
 TENSORS_OWN = set(tg.engine.Tensor.__slots__)  # what the engine keeps in a tensor
 OF_PYTHON = {"Tensor.item", "Tensor.tolist"}  # numbers and lists of any kind
-SEVERAL_FORMS = {"nn.functional.max_pool1d", "nn.functional.max_pool2d"}  # with indices or counts, if asked for
+# with indices or counts, if asked for
+SEVERAL_FORMS = {f"nn.functional.{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2)}
 SEVERAL_FORMS |= {f"{space}{name}" for space in ("", "Tensor.") for name in ("unique", "unique_consecutive")}
 
 
