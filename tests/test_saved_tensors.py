@@ -268,6 +268,33 @@ def test_arguments_of_a_checkpoint_are_kept_by_the_hooks() -> None:
     assert "argument of shape (2,) was changed in place" in str(outcomes[1])
 
 
+def counting(counted: list[tuple[int, ...]]) -> Hooks:
+    return Hooks(lambda t: counted.append(tuple(t.shape)) or t.clone(), lambda t: t)
+
+
+def test_each_is_packed_once() -> None:
+    x, rows, columns = tg.ones(3, 4, requires_grad=True), tg.tensor([0, 2]), tg.tensor([[1], [3]])
+    counted: list[tuple[int, ...]] = []
+    with counting(counted):
+        x[rows, columns]
+        assert sorted(counted) == [(2,), (2, 1)]
+        counted.clear()
+        y = checkpoint(lambda x, y: (x * y["y"]).exp() * y["y"], x, {"y": x * 2})
+        assert counted == [(3, 4), (3, 4)]
+        y.sum().backward()  # what is computed again is not packed
+        assert counted == [(3, 4), (3, 4)]
+
+
+@pytest.mark.parametrize("hooks", [contextlib.nullcontext(), graph.save_on_cpu()])
+def test_a_changed_index_is_noticed_at_the_second_derivative(hooks: Any) -> None:
+    x, index = tg.ones(3, 4, requires_grad=True), tg.tensor([1, 2])
+    with hooks:
+        (g,) = tg.autograd.grad((x[1:, index] ** 3).sum(), [x], create_graph=True)
+        index.add_(1)
+        with pytest.raises(RuntimeError, match="changed in place"):
+            g.sum().backward()
+
+
 def test_hooks_within_a_checkpoint_are_those_of_both_runs() -> None:
     x = tg.full((2,), 3.0, requires_grad=True)
     calls: list[str] = []

@@ -92,7 +92,7 @@ def with_parts(value: Any, parts: list[Any]) -> Any:
 
 def packed(value: Any, hooks: Hooks, shown: Callable[[Any], Tensor]) -> Any:
     """`value` with every array in it, in tuples and lists, too, packed. shown: what pack is to see of an array."""
-    if isinstance(value, np.ndarray) and value.dtype != object:
+    if isinstance(value, np.ndarray):
         return Packed(hooks, shown(value))
     if isinstance(value, (tuple, list)):
         return with_parts(value, [packed(part, hooks, make) for part in value])
