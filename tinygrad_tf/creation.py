@@ -18,14 +18,14 @@ from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
 
 Generator = random.Generator
-P = ParamSpec("P")
+_P = ParamSpec("_P")
 
 
-def _into_out(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def _into_out(function: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
     """The function, with PyTorch's `out`: a tensor that takes the result over, in its own dtype and at any size."""
 
     @functools.wraps(function)
-    def made(*args: P.args, **options: P.kwargs) -> Tensor:
+    def made(*args: _P.args, **options: _P.kwargs) -> Tensor:
         if "out" not in options:
             return function(*args, **options)
         out: Any = options.pop("out")

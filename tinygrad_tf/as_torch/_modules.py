@@ -143,7 +143,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
         "_vmap_internals": {"_vmap": func.vmap},
-        **dict.fromkeys(("overrides", "nn.functional"), {"has_torch_function": no}),
+        **{path: {"has_torch_function": no} for path in ("overrides", "nn.functional")},
         "nn.init": {name: older(getattr(nn.init, f"{name}_")) for name in OLDER_INITS},
         "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm")},
         "nn.parallel": {
