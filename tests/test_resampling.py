@@ -82,7 +82,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     **{
         f"grid_sample {mode} {padding} {corners}": (
             lambda f, x, g, h, how=(mode, padding, corners): [
-                f.grid_sample(x, g, *how), f.grid_sample(x, h.detach(), *how),
+                f.grid_sample(x, g, *how), f.grid_sample(x, h, *how),
             ],
             (IMAGE, GRID, CORNERS),
         )
