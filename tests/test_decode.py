@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -178,6 +179,22 @@ def test_attention(
     assert_equal([one], numbers(rng, dtype, B * T, width), *kept, seen=seen, T=T, units=500)
 
 
+def test_slopes_far_from_the_beginning_are_as_exact_as_near_it() -> None:
+    """A key's score loses slope times distance; one that gained slope times place would be rounded by 1e-3 here."""
+    rng, seen = np.random.default_rng(6), 30000
+    work, weight = numbers(rng, np.float32, 1, 16), np.array([0.5], np.float32)
+    keys, values = (numbers(rng, np.float32, 1, 1, seen + 1, 4) for _ in range(2))
+    one = Instruction(decode.ATTEND, 12, 0, 4, 4, weight, number=0.5, heads=1, key_heads=1)
+    found, _ = both([one], work, [keys, values], seen)
+    exact, _ = both(
+        [one._replace(weight=weight.astype(float))],
+        work.astype(float),
+        [keys.astype(float), values.astype(float)],
+        seen,
+    )
+    np.testing.assert_allclose(found[0], exact[0], atol=2e-6)
+
+
 def test_attention_to_large_scores_and_nan() -> None:
     one = Instruction(decode.ATTEND, 6, 0, 2, 2, number=1.0, heads=1, key_heads=1)
     work = np.array([[300.0, 0, 1, 0, 5, 6, 0, 0], [np.nan, 0, 1, 0, 5, 6, 0, 0]], np.float32)
@@ -326,6 +343,11 @@ def replaced_forward(model: Any) -> None:
     model.blocks[0].norm1.forward = lambda x: 2 * before(x)
 
 
+def replaced_step(model: Any) -> None:
+    before = model.blocks[0].attention.merge_heads
+    model.blocks[0].attention.merge_heads = lambda x: -before(x)
+
+
 def parametrized(model: Any) -> None:
     parametrize.register_parametrization(model.blocks[0].feed_forward.up, "weight", Negated())
 
@@ -352,7 +374,21 @@ def strided(model: Any) -> None:
     weight.data = tg.from_numpy(np.asfortranarray(weight.array))
 
 
+class Flipped(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return -x
+
+
+def other_dropout(model: Any) -> None:
+    model.dropout = Flipped()
+
+
+def hooked_dropout(model: Any) -> None:
+    model.dropout.register_forward_hook(lambda module, args, out: -out)
+
+
 CHANGES = [other_class, hooked, replaced_forward, parametrized, other_norm, new_weight, new_memory, in_place, strided]
+CHANGES += [other_dropout, hooked_dropout, replaced_step]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -383,6 +419,56 @@ def test_what_is_changed_between_two_tokens_counts(change: Any) -> None:
         new = np.array([text[caches[0].offset :]])
         text.append(int(reader(new, cache=caches)[0, -1].argmax()))
     assert found == text[2:]
+
+
+@pytest.mark.parametrize("kind", [GPT, nn.Linear, nn.LayerNorm])
+def test_a_forward_that_is_put_into_a_class_counts(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As libraries do it: before a generation, or between two tokens, and with the name of what it replaces."""
+    model, original = small(), kind.forward
+    before, changing = plain(model, [3]), stream(model, [3], GREEDY)
+    found = [next(changing)]
+
+    @functools.wraps(original)
+    def negated(*args: Any, **kwargs: Any) -> Any:
+        return -original(*args, **kwargs)
+
+    monkeypatch.setattr(kind, "forward", negated)
+    wanted = plain(model, [3])
+    assert list(stream(model, [3], GREEDY)) == wanted != before
+    assert [*found, *changing] != before
+
+
+class Endless(GPT):
+    max_length = property(lambda self: None)  # type: ignore[assignment]
+
+
+def test_what_does_not_fit_together_is_refused_and_not_read_beyond_its_end() -> None:
+    """The kernel does not look, so that each of these would give what happens to lie behind an array."""
+    sizes: dict[str, Any] = {"vocab_size": 11, "context": 16, "layers": 2, "heads": 4, "channels": 24}
+    with pytest.raises(ValueError, match="positions up to 17 were asked for, but max_len is 16"):
+        list(stream(Endless(GPTConfig(**sizes)), [3], GenerationConfig(max_new_tokens=20, context=99)))
+    model = small(positions="alibi")
+    model.attention_positions.slopes = model.attention_positions.slopes[:2]
+    with pytest.raises(ValueError, match=r"slopes must be \(H,\) = \(4,\), got \(2,\)"):
+        list(stream(model, [3], GREEDY))
+    model = small(activation="swiglu")
+    model.blocks[0].feed_forward.up = nn.Linear(24, 30)
+    with pytest.raises(RuntimeError, match="do not broadcast: 64 against 30"):
+        list(stream(model, [3], GREEDY))
+    model = small()
+    model.blocks[1].attention.num_kv_heads = 3
+    with pytest.raises(Unwritable, match="evenly"):
+        TokenProgram(model)
+
+
+def test_what_is_renamed_between_two_tokens_is_told_as_by_the_layers() -> None:
+    model = small()
+    changing, layer = stream(model, [3], GREEDY), model.blocks[0].feed_forward.up
+    next(changing)
+    layer.other = layer.weight
+    del layer.weight
+    with pytest.raises(AttributeError, match="'Linear' object has no attribute 'weight'"):
+        next(changing)
 
 
 def test_what_cannot_be_written_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,6 +524,16 @@ def test_caches_of_another_batch_are_told_before_they_are_read() -> None:
     program.logits(np.array([[1], [2]]), np.zeros(2, np.int64), caches)
     with pytest.raises(ValueError, match=r"this cache holds keys with \(B, H, D\) = \(2, 4, 6\)"):
         program.logits(np.array([[1]]), np.zeros(1, np.int64), caches)
+    with pytest.raises(ValueError, match=r"this cache holds keys with \(B, H, D\) = \(2, 4, 6\)"):
+        program.logits(np.zeros((1, 20), np.int64), np.zeros(1, np.int64), caches)
+    mixed = [GrowingCache(), caches[1]]
+    mixed[0].offset = caches[1].offset
+    program.logits(np.array([[1], [2]]), np.zeros(2, np.int64), caches)  # both keep their memory, as is known
+    with pytest.raises(ValueError, match="this cache holds"):
+        program.logits(np.array([[1]]), np.zeros(1, np.int64), mixed)
+    caches[0].offset = caches[1].offset = -1
+    assert not program.takes(np.array([[1], [2]]), np.zeros(2, np.int64), caches)
+    caches[0].offset = caches[1].offset = 1
     assert not program.takes(np.array([[11], [0]]), np.zeros(2, np.int64), caches), "there is no token 11"
     assert not program.takes(np.array([[1], [-1]]), np.zeros(2, np.int64), caches)
 

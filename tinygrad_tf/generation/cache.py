@@ -99,8 +99,9 @@ class GrowingCache:
         keys, values = self._keys, self._values
         if keys is None or values is None or tokens > keys.shape[2]:
             capacity = max(tokens, 2 * self.capacity, self.expected)
-            self._keys = keys = _grown(keys, like_keys, self.offset, capacity)
-            self._values = values = _grown(values, like_values, self.offset, capacity)
+            keys = _grown("keys", keys, like_keys, self.offset, capacity)
+            values = _grown("values", values, like_values, self.offset, capacity)
+            self._keys, self._values = keys, values
         return keys, values
 
     def select(self, rows: Sequence[int]) -> None:
@@ -174,9 +175,10 @@ def _zeros(like: NDArray, capacity: int) -> NDArray:
     return np.zeros((B, H, capacity, D), like.dtype)
 
 
-def _grown(old: NDArray | None, like: NDArray, used: int, capacity: int) -> NDArray:
+def _grown(name: str, old: NDArray | None, like: NDArray, used: int, capacity: int) -> NDArray:
     new = _zeros(like, capacity)
     if old is not None:
+        check_fits(name, like, old)
         new[:, :, :used] = old[:, :, :used]
     return new
 

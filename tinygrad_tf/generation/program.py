@@ -46,7 +46,8 @@ class TokenProgram:
         self._sizes = [(one.key_heads, one.depth) for _, one in attends]
         self._heads = max(one.heads for _, one in attends)
         self._weights = sum(one.weight.size for one in writer.instructions if one.operation == decode.LINEAR)
-        self._longest: int | None = getattr(model, "max_length", None)
+        longest: int | None = getattr(model, "max_length", None)
+        self._longest = writer.longest if longest is None else min(longest, writer.longest)
         self._kept: list[NDArray[Any]] = []
         self._work = self._scores = np.empty((0, 0), writer.dtype)
         self._like: list[NDArray[Any]] = []
@@ -63,7 +64,7 @@ class TokenProgram:
             and len(caches) == len(self._attends)
             and all(type(cache) is GrowingCache and cache.offset == seen for cache in caches)
             and int(padding.max()) < behind
-            and (self._longest is None or behind <= self._longest)
+            and 0 <= seen < behind <= self._longest
             and 0 <= int(ids.min()) <= int(ids.max()) < self._writer.vocabulary
             and not is_autocast_enabled()
             and not mode.reference
@@ -96,8 +97,10 @@ class TokenProgram:
         """Tell the program where keys and values lie, if they have moved."""
         if len(arrays) == len(self._kept) and all(map(is_, arrays, self._kept)):
             return
-        for i, like, keys, values in zip(self._attends, self._like, arrays[0::2], arrays[1::2], strict=True):
-            for name, array in (("keys", keys), ("values", values)):
-                check_fits(name, like, array)
+        kept = list(zip(self._attends, self._like, arrays[0::2], arrays[1::2], strict=True))
+        for _, like, keys, values in kept:  # all of them, before the program is told of one
+            check_fits("keys", like, keys)
+            check_fits("values", like, values)
+        for i, _, keys, values in kept:
             decode.keep(self._program, i, keys, values)
         self._kept = arrays

@@ -1,8 +1,8 @@
 """Layers as instructions (kernels/decode.py), for some new tokens of each text.
 
 Each method writes what a layer's forward does, and gives where its result lies. Only layers that are exactly what they
-were made as can be written: with a subclass, a hook, a weight that is computed, 16 bits, or another kind of attention,
-the model is Unwritable.
+were made as can be written: with a subclass, a hook, a forward that was replaced, a weight that is computed, 16 bits,
+or another kind of attention, the model is Unwritable. So is one whose sizes do not fit: the kernel does not look.
 
 Shapes: B texts, C channels, H heads, Hk heads of keys, D channels of a head.
 """
@@ -10,7 +10,10 @@ Shapes: B texts, C channels, H heads, Hk heads of keys, D channels of a head.
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterable
 from operator import attrgetter, is_
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +54,14 @@ class ProgramWriter:
     def __init__(self, model: Any):
         self.instructions: list[Instruction] = []
         self.columns = 0  # of the workspace
-        self.vocabulary = 0
+        self.vocabulary = sys.maxsize  # rows of the table of tokens, and of that of positions
+        self.longest = sys.maxsize
         self.dtype: np.dtype[Any] | None = None  # of weights and workspace
         self.only_last = False  # from here on, only each text's last token counts
         self._free: list[Vector] = []
         self._angles: dict[nn.RotaryPositions, Vector] = {}
+        self._classes: list[type] = []  # of the layers, and what their forward is
+        self._forwards: list[Any] = []
         self._require_own_forward(model)
         self._modules = [module.__dict__ for module in model.modules()]
         self._sizes = list(map(len, self._modules))
@@ -65,23 +71,25 @@ class ProgramWriter:
         self._arrays = [tensor.array for tensor in self._tensors]
         self.logits: Vector = model.write_program(self)
 
-    @staticmethod
-    def _require_own_forward(model: Any) -> None:
+    def _require_own_forward(self, model: Any) -> None:
         """Only what wrote `forward` knows how to write it down."""
-        writers = [
-            next((c for c in type(model).__mro__ if name in vars(c)), None) for name in ("forward", "write_program")
-        ]
-        if not isinstance(model, nn.Module) or writers[1] is None or writers[0] is not writers[1]:
+        writer = _class_with(type(model), "write_program")
+        if not isinstance(model, nn.Module) or writer is None or _class_with(type(model), "forward") is not writer:
             raise Unwritable(f"{type(model).__name__} has no write_program for its forward")
-        if model._hooked or "forward" in model.__dict__:
-            raise Unwritable(f"{type(model).__name__} has hooks or a forward of its own")
+        if not _are_of(writer, [vars(writer)["forward"]]) or not _is_untouched(model):
+            raise Unwritable(f"{type(model).__name__} has hooks, or a forward that was put in its place")
+        self._classes, self._forwards = [writer], [vars(writer)["forward"]]
 
     def still_holds(self) -> bool:
-        """Whether the model's parts and their memory are those that were written down."""
+        """Whether the model's parts, their memory and their classes' forward are those that were written down.
+
+        Plain numbers, such as a norm's eps, are not looked at again: a new one counts from the next generation on.
+        """
         return (  # by functions in C alone: this is asked before each token
             list(map(len, self._modules)) == self._sizes
-            and all(map(is_, map(dict.__getitem__, self._places, self._names), self._parts))
+            and all(map(is_, map(dict.get, self._places, self._names), self._parts))
             and all(map(is_, map(attrgetter("array"), self._tensors), self._arrays))
+            and all(map(is_, map(attrgetter("forward"), self._classes), self._forwards))
         )
 
     # --- layers ---------------------------------------------------------------------------------------------------
@@ -89,7 +97,8 @@ class ProgramWriter:
     def embedding(self, layer: nn.Module, factor: float = 1.0) -> Vector:
         """The vector of each token."""
         self._require(layer, nn.Embedding)
-        self.vocabulary, C = layer.weight.shape
+        rows, C = layer.weight.shape
+        self.vocabulary = min(self.vocabulary, rows)
         return self._put(
             decode.EMBED, self._vector(C), weight=self._array(layer.weight, layer.weight.shape), number=factor
         )
@@ -100,7 +109,13 @@ class ProgramWriter:
         if isinstance(layer, NoPositions):
             return x
         table = self._array(layer.table, (layer.max_len, x.columns))
+        self.longest = min(self.longest, layer.max_len)
         return self._put(decode.POSITION, x, x, weight=table)
+
+    def dropout(self, layer: nn.Module, x: Vector) -> Vector:
+        """x as it is: generation runs models in evaluation mode."""
+        self._require(layer, nn.Dropout, nn.Identity)
+        return x
 
     def norm(self, layer: nn.Module, x: Vector) -> Vector:
         self._require(layer, nn.LayerNorm, nn.RMSNorm, nn.Identity)
@@ -133,6 +148,8 @@ class ProgramWriter:
         """Self-attention of each token to those before and itself, added to the target."""
         self._require(layer, nn.MultiHeadAttention)
         H, Hk, D = layer.num_heads, layer.num_kv_heads, layer.head_size
+        if H % Hk:
+            raise Unwritable("heads that do not share those of keys evenly")
         parts = self._vector((H + 2 * Hk) * D)
         query, key, value = (Vector(parts.at + first * D, n * D) for first, n in ((0, H), (H, Hk), (H + Hk, Hk)))
         self.linear(layer.query_proj, x, query)
@@ -150,9 +167,10 @@ class ProgramWriter:
             return None
         self._require(positions, nn.RotaryPositions, nn.AlibiPositions)
         if isinstance(positions, nn.AlibiPositions):
-            if positions.num_heads != H:
+            slopes = np.array(positions.slopes, self.dtype)
+            if slopes.shape != (H,):
                 raise Unwritable("slopes for another number of heads")
-            return np.array(positions.slopes, self.dtype)
+            return slopes
         assert isinstance(positions, nn.RotaryPositions)
         if positions.head_size != D:
             raise Unwritable("angles for another size of heads")
@@ -165,11 +183,13 @@ class ProgramWriter:
     def feed_forward(self, layer: nn.Module, x: Vector, target: Vector) -> None:
         """The feed-forward network's result, added to the target."""
         self._require(layer, nn.FeedForward)
-        self._require(layer.dropout, nn.Dropout)
+        self.dropout(layer.dropout, x)
         activation = ACTIVATIONS[layer.activation]
         if layer.activation in GATES:
             inner = self.linear(layer.gate, x, activation=activation)
             factor = self.linear(layer.up, x, beside=True)
+            if factor.columns != inner.columns:
+                raise Unwritable("a gate of another size")
             self._put(decode.MULTIPLY, inner, factor)
             self._free.append(factor)
         else:
@@ -179,7 +199,7 @@ class ProgramWriter:
 
     def block(self, layer: nn.Module, x: Vector, positions: nn.AttentionPositions | None) -> Vector:
         self._require(layer, nn.Block)
-        self._require(layer.dropout, nn.Dropout)
+        self.dropout(layer.dropout, x)
         if layer.norm_first:
             normed = self.norm(layer.norm1, x)
             self.attention(layer.attention, normed, positions, x)
@@ -222,10 +242,15 @@ class ProgramWriter:
 
     # --- the model ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _require(layer: Any, *kinds: type) -> None:
-        if type(layer) not in kinds or layer._hooked or "forward" in layer.__dict__:
-            raise Unwritable(f"{type(layer).__name__} where one of {[kind.__name__ for kind in kinds]} can be written")
+    def _require(self, layer: Any, *kinds: type) -> None:
+        """Whether the layer is of these classes, and all of its methods are theirs."""
+        kind = type(layer)
+        inherited = kind.__mro__[: kind.__mro__.index(nn.Module)] if kind in kinds else ()
+        if not (inherited and _is_untouched(layer) and all(_are_of(home, vars(home).values()) for home in inherited)):
+            raise Unwritable(f"{kind.__name__} where one of {[k.__name__ for k in kinds]}, unchanged, can be written")
+        if kind not in self._classes and hasattr(kind, "forward"):
+            self._classes.append(kind)
+            self._forwards.append(kind.forward)
 
     def _array(self, tensor: Tensor | None, shape: tuple[int, ...]) -> NDArray[Any] | None:
         """A weight's memory, which the kernel reads without looking at its sizes."""
@@ -239,6 +264,22 @@ class ProgramWriter:
         if array.shape != tuple(shape) or not array.flags.carray:
             raise Unwritable("a weight of another shape, or not contiguous")
         return array
+
+
+def _class_with(kind: type, name: str) -> type | None:
+    """The class that a method is inherited from."""
+    return next((c for c in kind.__mro__ if name in vars(c)), None)
+
+
+def _are_of(home: type, values: Iterable[Any]) -> bool:
+    """Whether functions are of a class's own module; one that is put into a class is, as a rule, of another."""
+    names = vars(sys.modules[home.__module__]) if home.__module__ in sys.modules else None
+    return all(value.__globals__ is names for value in values if isinstance(value, FunctionType))
+
+
+def _is_untouched(layer: nn.Module) -> bool:
+    """Whether there are no hooks, and no methods of this layer's own."""
+    return not layer._hooked and not any(callable(getattr(type(layer), name, None)) for name in layer.__dict__)
 
 
 def _is_part(value: Any) -> bool:

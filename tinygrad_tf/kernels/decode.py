@@ -182,7 +182,7 @@ def _attend_reference(one, keys, values, padding, seen, work):
         seen_by, kept = slice(padding[b], seen + t + 1), h // (H // Hk)
         scores = keys[b, kept, seen_by] @ rows[b, h, t] * one.number
         if one.weight is not None:
-            scores += one.weight[h] * np.arange(len(scores))
+            scores += one.weight[h] * np.arange(1 - len(scores), 1)
         weights = np.exp(scores - scores.max(initial=-np.inf))
         at = one.target + h * D
         work[b * T + t, at : at + D] = weights @ values[b, kept, seen_by] / (weights.sum() if len(scores) else 1)
@@ -351,7 +351,7 @@ def attend(D, flat, query, keys, values, start, weights, scale, slope, target):
         few_dots(D, flat, query, 0, keys, start + j * D, min(FEW, T - j) - 1, weights, j, 0, False)
     top = kind(-np.inf)
     for j in range(T):
-        weights[j] = weights[j] * kind(scale) + slope * kind(j)
+        weights[j] = weights[j] * kind(scale) + slope * kind(j - T + 1)  # small where it is close: rounded less
         top = max(top, weights[j])
     total = kind(0)
     for j in range(T):

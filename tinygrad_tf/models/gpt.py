@@ -134,6 +134,7 @@ class GPT(nn.Module):
         """`forward` for new tokens of each text, as generation runs it: where the logits of the last ones lie."""
         scale = math.sqrt(self.config.channels) if self.scales_embeddings else 1.0
         x = program.added_positions(self.position_embedding, program.embedding(self.token_embedding, scale))
+        x = program.dropout(self.dropout, x)
         for block in self.blocks:
             x = program.block(block, x, self.attention_positions)
         program.only_last = True
