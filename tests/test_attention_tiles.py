@@ -59,12 +59,13 @@ def test_float32_is_as_exact_as_the_plain_formula(only_tiles, shape, is_causal):
 @tiles_only
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name, error", [("high", 2e-4), ("medium", 6e-2)])
-def test_fewer_bits_of_float32(only_tiles, monkeypatch, shape, name, error):
+def test_fewer_bits_of_float32(only_tiles, shape, name, error):
     """As exact as the setting says, and not by chance as exact as float32."""
     arrays = arrays_of(shape)
     wanted = both(arrays, True)
-    monkeypatch.setattr(precision, "pieces", precision.PIECES[name])
-    for got, right in zip(both(arrays, True), wanted, strict=True):
+    with precision.in_this_thread(name):
+        found = both(arrays, True)
+    for got, right in zip(found, wanted, strict=True):
         difference = np.abs(got - right).max() / np.abs(right).max()
         assert error / 1000 < difference < error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tinygrad_tf.amp import get_float32_matmul_precision, set_float32_matmul_pre
 from tinygrad_tf.kernels import _matrix_tiles
 from tinygrad_tf.models import GPT, GPTConfig
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.optim import AdamW
 from tinygrad_tf.training import (
     EarlyStopping,
     Part,
@@ -31,6 +33,7 @@ from tinygrad_tf.training import (
     rate_at,
 )
 from tinygrad_tf.training.groups import parse_decays
+from tinygrad_tf.training.loop import Loop
 from tinygrad_tf.utils.errors import InputError
 
 # --- a batch in parts -------------------------------------------------------------------------------------------------
@@ -131,6 +134,45 @@ def test_products_of_fewer_bits_are_the_loops_alone() -> None:
     finally:
         set_float32_matmul_precision("highest")
     assert seen[3:] == ["medium"]
+
+
+def test_loops_in_two_threads_have_each_its_own_products() -> None:
+    """One makes a step while another is in the middle of its own: neither sees the other's setting, nor leaves it."""
+    seen: dict[str, list[str]] = {"high": [], "medium": []}
+    begun, ended = threading.Event(), threading.Event()
+
+    class First(Trainer):
+        def loss(self, *args: Any) -> Any:
+            begun.set()
+            assert ended.wait(60)
+            seen["high"].append(get_float32_matmul_precision())
+            return super().loss(*args)
+
+    class Second(Trainer):
+        def loss(self, *args: Any) -> Any:
+            seen["medium"].append(get_float32_matmul_precision())
+            return super().loss(*args)
+
+    sizes: dict[str, Any] = {"layers": 1, "heads": 1, "channels": 8, "context": 4, "batch": 2, "steps": 3}
+    first, second = (
+        kind(TrainConfig(**sizes, matmul_precision=name), np.arange(100) % 5, vocabulary_size=5)
+        for kind, name in ((First, "high"), (Second, "medium"))
+    )
+    thread = threading.Thread(target=first.train_step)
+    thread.start()
+    try:
+        assert begun.wait(60) and get_float32_matmul_precision() == "highest"
+        second.train_step()
+    finally:
+        ended.set()
+        thread.join()
+    assert seen == {"high": ["high"], "medium": ["medium"]} and get_float32_matmul_precision() == "highest"
+
+
+def test_a_loop_refuses_unknown_products_before_it_begins() -> None:
+    model = nn.Linear(1, 1)
+    with pytest.raises(InputError, match="matmul_precision must be one of highest, high, medium; got 'low'"):
+        Loop(model, AdamW(model.parameters()), matmul_precision="low")
 
 
 @pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this processor or system has no matrix tiles")

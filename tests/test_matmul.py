@@ -350,9 +350,9 @@ LOST = {"high": 2.0**-17 * 2 + 2.0**-16, "medium": 2.0**-9 * 2 + 2.0**-16}
 
 
 @pytest.fixture(params=list(LOST))
-def fewer_bits(request, monkeypatch):
-    monkeypatch.setattr(precision, "pieces", precision.PIECES[request.param])
-    return request.param
+def fewer_bits(request):
+    with precision.in_this_thread(request.param):
+        yield request.param
 
 
 @many
@@ -378,7 +378,7 @@ def test_products_of_fewer_pieces(all_on_tiles, fewer_bits, M, K, N, layouts):
     taken, c = in_pieces(a, b)
     assert taken
     size, exact = np.abs(a).astype(float) @ np.abs(b), a.astype(float) @ b
-    plain = _pieces.reference(a.astype(float).astype(np.float32), b.astype(float).astype(np.float32), precision.pieces)
+    plain = _pieces.reference(np.array(a, order="C"), np.array(b, order="C"), precision.PIECES[fewer_bits])
     assert np.all(np.abs(c - plain) <= 2e-6 * size)
     error = np.abs(c - exact) / size
     assert LOST[fewer_bits] / 1000 < error.mean() and error.max() <= LOST[fewer_bits] + 1e-6
@@ -399,8 +399,8 @@ def test_gradients_of_fewer_pieces(all_on_tiles, fewer_bits):
 def test_bfloat16_takes_one_piece_whatever_float32_takes(fewer_bits):
     a, b = normal(0, 300, 128).astype(BFLOAT16), normal(1, 200, 128).astype(BFLOAT16)
     found = kernels.linear(a, b)
-    precision.pieces = 3
-    assert np.array_equal(found.view(np.uint16), kernels.linear(a, b).view(np.uint16))
+    with precision.in_this_thread("highest"):
+        assert np.array_equal(found.view(np.uint16), kernels.linear(a, b).view(np.uint16))
 
 
 @tiles_only

@@ -100,7 +100,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given last."""
+    """What `set_float32_matmul_precision` was given last, or what a training loop has asked for in this thread."""
     return precision_of_products.chosen()
 
 

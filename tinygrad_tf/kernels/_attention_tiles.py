@@ -114,7 +114,7 @@ def attention_backward(g, query, key, value, out, logsumexp, is_causal, scale):
 def _kinds(dtype):
     """An array of the type that numbers are read as, and one of the words of their pieces."""
     if dtype == FLOAT32:
-        return np.empty(0, np.float32), np.empty(0, matrix.WORDS[precision.pieces])
+        return np.empty(0, np.float32), np.empty(0, matrix.WORDS[precision.pieces()])
     return np.empty(0, np.uint16), np.empty(0, matrix.WORDS[1])
 
 

@@ -112,7 +112,7 @@ def multiply_in_pieces(
     whole: every number is a bfloat16 as it is, so that it needs only one piece, and one product. A and B may then be
     the bits of bfloat16, in uint16, and so may C if `in_one_stretch`.
     """
-    pieces = 1 if whole else precision.pieces
+    pieces = 1 if whole else precision.pieces()
     blocks = cut(M, N, K, b_col == 1, pieces)
     if blocks is None:
         return False
@@ -136,7 +136,7 @@ def weight_gradient_in_pieces(
     if deep is None or not (g.flags.carray and x.flags.carray):
         return None
     c, sums = np.empty((M, N), np.float32), np.empty(deep.parts * M if need_sums else 0, np.float32)
-    words = WORDS[1 if g.dtype == np.uint16 else precision.pieces]
+    words = WORDS[1 if g.dtype == np.uint16 else precision.pieces()]
     found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep, STRETCH)
     return (c, sums[:M]) if suits(*found) else None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -13,14 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf import random
-from tinygrad_tf.amp import (
-    GradScaler,
-    autocast,
-    get_float32_matmul_precision,
-    set_float32_matmul_precision,
-)
+from tinygrad_tf.amp import GradScaler, autocast
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.dtypes import bfloat16, float16
+from tinygrad_tf.kernels import precision as precision_of_products
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.errors import InputError
@@ -105,6 +101,9 @@ class Loop:
     ):
         if precision not in PRECISIONS:
             raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
+        allowed = precision_of_products.PIECES
+        if matmul_precision is not None and matmul_precision not in allowed:
+            raise InputError(f"matmul_precision must be one of {', '.join(allowed)}; got {matmul_precision!r}")
         self.model, self.optimizer, self.gradient_clip = model, optimizer, gradient_clip
         self.precision, self.matmul_precision = PRECISIONS[precision], matmul_precision
         self.scaler = GradScaler("cpu", enabled=precision == "float16")
@@ -118,15 +117,9 @@ class Loop:
         """What the forward pass runs in."""
         return autocast("cpu", dtype=self.precision, enabled=self.precision is not None)
 
-    @contextmanager
-    def products(self) -> Iterator[None]:
+    def products(self) -> AbstractContextManager[None]:
         """What forward and backward pass run in."""
-        before = get_float32_matmul_precision()
-        set_float32_matmul_precision(self.matmul_precision or before)
-        try:
-            yield
-        finally:
-            set_float32_matmul_precision(before)
+        return precision_of_products.in_this_thread(self.matmul_precision)
 
     def update(self, step: int, rate: float) -> tuple[float, float | None]:
         """Update the weights at that learning rate; gives loss and norm. A TrainingError leaves them as they were.
