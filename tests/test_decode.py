@@ -140,7 +140,8 @@ def test_what_is_done_to_rows_alone(dtype: Any, T: int, last: bool) -> None:
         Instruction(decode.ADD, 27, 18, 9),
     ]
     program = [one._replace(last=last) for one in program]
-    assert_equal(program, numbers(rng, dtype, 5 * T, 36), seen=12 - T, T=T)
+    for seen in (12 - T, 0):  # with none seen, the first columns of some texts are none
+        assert_equal(program, numbers(rng, dtype, 5 * T, 36), seen=seen, T=T)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -268,6 +269,11 @@ def test_a_program_gives_the_logits_of_the_model(settings: dict[str, Any], dtype
         np.testing.assert_allclose(found, wanted, atol=accuracy * np.abs(wanted).max(), rtol=0)
         assert found.dtype == wanted.dtype == dtype and caches[0].offset == others[0].offset
     assert program.takes(ids, padding, caches) == (model.max_length is None), "a table of positions has an end"
+    for cache in caches:
+        cache.offset = 15
+    assert program.takes(ids[:, :1], padding, caches) and program.takes(ids[:, :1], padding + 13, caches)
+    assert program.takes(ids[:, [0, 0]], padding, caches) == (model.max_length is None)
+    assert not program.takes(ids[:, :1], padding + 14, caches), "nothing but padding is no text"
 
 
 def arguments(padding: np.ndarray, first: int, last: int) -> dict[str, Any]:
