@@ -544,6 +544,15 @@ def test_caches_of_another_batch_are_told_before_they_are_read() -> None:
     assert not program.takes(np.array([[1], [-1]]), np.zeros(2, np.int64), caches)
 
 
+def test_ids_may_lie_as_they_like() -> None:
+    model, ids = small(), np.arange(12).reshape(2, 6) % 11
+    program, nothing = TokenProgram(model), np.zeros(2, np.int64)
+    found = [
+        program.logits(x, nothing, [GrowingCache() for _ in model.blocks]) for x in (ids[:, ::2], ids[:, ::2].copy())
+    ]
+    assert (found[0] == found[1]).all()
+
+
 def test_memory_grows_with_the_text_and_logits_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
     model, run = small(positions="rope"), decode.run
 

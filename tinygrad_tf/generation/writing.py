@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from operator import attrgetter, is_
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -245,8 +246,7 @@ class ProgramWriter:
     def _require(self, layer: Any, *kinds: type) -> None:
         """Whether the layer is of these classes, and all of its methods are theirs."""
         kind = type(layer)
-        inherited = kind.__mro__[: kind.__mro__.index(nn.Module)] if kind in kinds else ()
-        if not (inherited and _is_untouched(layer) and all(_are_of(home, vars(home).values()) for home in inherited)):
+        if kind not in kinds or not _is_untouched(layer) or (kind not in self._classes and not _is_as_written(kind)):
             raise Unwritable(f"{kind.__name__} where one of {[k.__name__ for k in kinds]}, unchanged, can be written")
         if kind not in self._classes and hasattr(kind, "forward"):
             self._classes.append(kind)
@@ -277,9 +277,20 @@ def _are_of(home: type, values: Iterable[Any]) -> bool:
     return all(value.__globals__ is names for value in values if isinstance(value, FunctionType))
 
 
+def _is_as_written(kind: type) -> bool:
+    """Whether all that a layer's class does is what its source says."""
+    return all(_are_of(home, vars(home).values()) for home in kind.__mro__[: kind.__mro__.index(nn.Module)])
+
+
 def _is_untouched(layer: nn.Module) -> bool:
     """Whether there are no hooks, and no methods of this layer's own."""
-    return not layer._hooked and not any(callable(getattr(type(layer), name, None)) for name in layer.__dict__)
+    kind: Any = type(layer)
+    return not layer._hooked and _methods(kind).isdisjoint(layer.__dict__)
+
+
+@lru_cache(256)
+def _methods(kind: Any) -> frozenset[str]:
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name, None)))
 
 
 def _is_part(value: Any) -> bool:

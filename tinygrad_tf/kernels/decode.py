@@ -114,6 +114,7 @@ def run(program: Program, ids: Array, padding: Array, seen: int, work: Array, sc
     `seen` tokens of each text came before. The first padding[b] of all its tokens are none; what comes out for them
     means nothing. scores: (B * H, seen + T or more).
     """
+    ids = np.ascontiguousarray(ids)
     run_program(program.code, program.numbers, program.groups, ids, padding, seen, work, scores)
 
 
