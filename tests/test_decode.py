@@ -444,6 +444,21 @@ def test_a_forward_that_is_put_into_a_class_counts(kind: Any, monkeypatch: pytes
     assert [*found, *changing] != before
 
 
+class Called(GPT):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return -super().__call__(*args, **kwargs)
+
+
+def test_a_call_that_does_more_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class's own, or one for all modules, as profilers put it there."""
+    model = seeded(Called(GPTConfig(vocab_size=11, context=16, layers=2, heads=4, channels=24)))
+    assert list(stream(model, [3], GREEDY)) == plain(model, [3])
+    model, rows, before = small(), called(monkeypatch), nn.Module.__call__
+    wanted, seen = plain(model, [3]), set()
+    monkeypatch.setattr(nn.Module, "__call__", lambda self, *a, **k: (seen.add(type(self)), before(self, *a, **k))[1])
+    assert list(stream(model, [3], GREEDY)) == wanted and nn.Block in seen and not rows
+
+
 class Endless(GPT):
     max_length = property(lambda self: None)  # type: ignore[assignment]
 

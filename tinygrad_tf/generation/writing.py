@@ -79,6 +79,8 @@ class ProgramWriter:
             raise Unwritable(f"{type(model).__name__} has no write_program for its forward")
         if not _are_of(writer, [vars(writer)["forward"]]) or not _is_untouched(model):
             raise Unwritable(f"{type(model).__name__} has hooks, or a forward that was put in its place")
+        if _class_with(type(model), "__call__") is not nn.Module or not _are_of(nn.Module, [nn.Module.__call__]):
+            raise Unwritable("calling a module does more than to call its forward")
         self._classes, self._forwards = [writer], [vars(writer)["forward"]]
 
     def still_holds(self) -> bool:

@@ -9,13 +9,14 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
+from tinygrad_tf.kernels.precision import PIECES
 from tinygrad_tf.training.groups import parse_decays
 from tinygrad_tf.training.schedules import SCHEDULES
 from tinygrad_tf.utils.errors import InputError
 
 MOST = 2**63 - 1  # of a whole number
 PRECISIONS = ("float32", "bfloat16", "float16")
-MATMUL_PRECISIONS = ("highest", "high", "medium")
+MATMUL_PRECISIONS = tuple(PIECES)
 NEWER = {"micro_batch", "schedule", "decay_of", "label_smoothing", "precision", "recompute", "patience", "min_delta"}
 NEWER |= {"matmul_precision"}
 
