@@ -97,6 +97,7 @@ def _entries(entries: Tensor, places: Sequence[np.ndarray], sizes: tuple[int, ..
 # --- along one axis ---------------------------------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")  # places may be infinite, or no numbers
 def _taps(place: Tensor, size: int, mode: str, padding: str, align_corners: bool) -> list[Tap]:
     if mode == "bicubic":
         first = np.floor(place.array)
