@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 import tinygrad_tf as tg
 from tinygrad_tf import nn, no_grad, tensor
-from tinygrad_tf.generation import GenerationConfig, GrowingCache, generate_batch, stream
+from tinygrad_tf.generation import ContextNotice, GenerationConfig, GrowingCache, generate_batch, stream
 from tinygrad_tf.generation.program import TokenProgram
 from tinygrad_tf.generation.readers import Reader
 from tinygrad_tf.generation.writing import Unwritable
 from tinygrad_tf.kernels import decode
+from tinygrad_tf.kernels import instructions as do
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
-from tinygrad_tf.kernels.decode import Instruction
+from tinygrad_tf.kernels.instructions import Instruction
 from tinygrad_tf.models import GPT, GPTConfig, ModernDecoder, ModernDecoderConfig
 from tinygrad_tf.nn.utils import parametrize
 
@@ -42,7 +43,7 @@ def both(
     ids, padding = np.arange(B * T).reshape(B, T) * 5 % 7, np.arange(B) % (seen + T)
     mine, wanted = ([work.copy(), *copy.deepcopy(kept)] for _ in range(2))
     program = decode.encode(instructions)
-    attends = [i for i, one in enumerate(instructions) if one.operation == decode.ATTEND]
+    attends = [i for i, one in enumerate(instructions) if one.operation == do.ATTEND]
     for i, keys, values in zip(attends, mine[1::2], mine[2::2], strict=True):
         decode.keep(program, i, keys, values)
     scores = np.full((B * max(1, *(one.heads for one in instructions)), seen + T), np.nan, work.dtype)
@@ -81,12 +82,12 @@ def test_linear(
     B: int, T: int, last: bool, N: int, K: int, dtype: Any, activation: int, has_bias: bool, adds: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
-    adds = adds and activation == decode.AS_IT_IS
+    adds = adds and activation == do.AS_IT_IS
     one = Instruction(
-        decode.LINEAR, K + 3, 1, N, K, numbers(rng, dtype, N, K), numbers(rng, dtype, N) if has_bias else None,
+        do.LINEAR, K + 3, 1, N, K, numbers(rng, dtype, N, K), numbers(rng, dtype, N) if has_bias else None,
         option=activation, adds=adds, last=last,
     )  # fmt: skip
-    beside = Instruction(decode.LINEAR, K + 3 + N, 1, 5, K, numbers(rng, dtype, 5, K), beside=True, last=last)
+    beside = Instruction(do.LINEAR, K + 3 + N, 1, 5, K, numbers(rng, dtype, 5, K), beside=True, last=last)
     assert_equal([one, beside], numbers(rng, dtype, B * T, K + N + 10), T=T)
 
 
@@ -97,7 +98,7 @@ def test_linears_of_one_loop_find_their_blocks(B: int, dtype: Any) -> None:
     sizes = [300, 1, 513, 64]  # several blocks, one, and again several
     starts = np.cumsum([200, *sizes]).tolist()
     program = [
-        Instruction(decode.LINEAR, at, 0, N, 200, numbers(rng, dtype, N, 200), numbers(rng, dtype, N), beside=i > 0)
+        Instruction(do.LINEAR, at, 0, N, 200, numbers(rng, dtype, N, 200), numbers(rng, dtype, N), beside=i > 0)
         for i, (at, N) in enumerate(zip(starts, sizes, strict=False))
     ]
     assert len(decode.encode(program).groups) == 1 and decode.encode(program).groups[0, 2] > 8
@@ -105,7 +106,7 @@ def test_linears_of_one_loop_find_their_blocks(B: int, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("operation", [decode.LAYER_NORM, decode.RMS_NORM])
+@pytest.mark.parametrize("operation", [do.LAYER_NORM, do.RMS_NORM])
 @pytest.mark.parametrize("C", [1, 7, 130])
 def test_norms(operation: int, C: int, dtype: Any) -> None:
     rng = np.random.default_rng(2)
@@ -115,16 +116,14 @@ def test_norms(operation: int, C: int, dtype: Any) -> None:
         (numbers(rng, dtype, C), None),
         (numbers(rng, dtype, C), numbers(rng, dtype, C)),
     ):
-        bias = None if operation == decode.RMS_NORM else bias
+        bias = None if operation == do.RMS_NORM else bias
         assert_equal([Instruction(operation, C, 0, C, weight=weight, bias=bias, number=1e-5)], work)
 
 
 def test_layer_norm_of_numbers_far_from_zero() -> None:
     row = (np.arange(64) % 7 + 1e6).astype(np.float32)
     work = np.stack([np.concatenate([row, row])])
-    decode.run(
-        decode.encode([Instruction(decode.LAYER_NORM, 64, 0, 64)]), np.array([[0]]), np.array([0]), 0, work, work
-    )
+    decode.run(decode.encode([Instruction(do.LAYER_NORM, 64, 0, 64)]), np.array([[0]]), np.array([0]), 0, work, work)
     exact = row.astype(np.float64) - row.astype(np.float64).mean()
     np.testing.assert_allclose(work[0, 64:], exact / np.sqrt((exact**2).mean()), atol=1e-5)
 
@@ -134,10 +133,10 @@ def test_layer_norm_of_numbers_far_from_zero() -> None:
 def test_what_is_done_to_rows_alone(dtype: Any, T: int, last: bool) -> None:
     rng = np.random.default_rng(3)
     program = [
-        Instruction(decode.EMBED, 0, 0, 9, weight=numbers(rng, dtype, 7, 9), number=1.5),
-        Instruction(decode.POSITION, 9, 0, 9, weight=numbers(rng, dtype, 12, 9)),
-        Instruction(decode.MULTIPLY, 18, 9, 9),
-        Instruction(decode.ADD, 27, 18, 9),
+        Instruction(do.EMBED, 0, 0, 9, weight=numbers(rng, dtype, 7, 9), number=1.5),
+        Instruction(do.POSITION, 9, 0, 9, weight=numbers(rng, dtype, 12, 9)),
+        Instruction(do.MULTIPLY, 18, 9, 9),
+        Instruction(do.ADD, 27, 18, 9),
     ]
     program = [one._replace(last=last) for one in program]
     for seen in (12 - T, 0):  # with none seen, the first columns of some texts are none
@@ -145,12 +144,12 @@ def test_what_is_done_to_rows_alone(dtype: Any, T: int, last: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("pairs", [decode.HALVES, decode.NEIGHBOURS])
+@pytest.mark.parametrize("pairs", [do.HALVES, do.NEIGHBOURS])
 def test_turning(pairs: int, dtype: Any) -> None:
     rng = np.random.default_rng(4)
     program = [
-        Instruction(decode.ANGLES, 0, 0, 6, weight=np.array([1.0, 0.3, 0.01])),
-        Instruction(decode.TURN, 6, 0, 24, 6, option=pairs),
+        Instruction(do.ANGLES, 0, 0, 6, weight=np.array([1.0, 0.3, 0.01])),
+        Instruction(do.TURN, 6, 0, 24, 6, option=pairs),
     ]
     assert_equal(program, numbers(rng, dtype, 3 * 2, 30), seen=5, T=2)
 
@@ -174,7 +173,7 @@ def test_attention(
     H = key_heads * group
     into, width = (H + 2 * key_heads) * D, (2 * H + 2 * key_heads) * D
     weight = np.abs(numbers(rng, dtype, H)) if slopes else None
-    one = Instruction(decode.ATTEND, into, 0, H * D, D, weight, number=1 / math.sqrt(D), heads=H, key_heads=key_heads)
+    one = Instruction(do.ATTEND, into, 0, H * D, D, weight, number=1 / math.sqrt(D), heads=H, key_heads=key_heads)
     kept = [numbers(rng, dtype, B, key_heads, seen + T + 2, D) for _ in range(2)]
     # A score of 100 is rounded by 50 units of one, which its weight is then off by.
     assert_equal([one], numbers(rng, dtype, B * T, width), *kept, seen=seen, T=T, units=500)
@@ -185,7 +184,7 @@ def test_slopes_far_from_the_beginning_are_as_exact_as_near_it() -> None:
     rng, seen = np.random.default_rng(6), 30000
     work, weight = numbers(rng, np.float32, 1, 16), np.array([0.5], np.float32)
     keys, values = (numbers(rng, np.float32, 1, 1, seen + 1, 4) for _ in range(2))
-    one = Instruction(decode.ATTEND, 12, 0, 4, 4, weight, number=0.5, heads=1, key_heads=1)
+    one = Instruction(do.ATTEND, 12, 0, 4, 4, weight, number=0.5, heads=1, key_heads=1)
     found, _ = both([one], work, [keys, values], seen)
     exact, _ = both(
         [one._replace(weight=weight.astype(float))],
@@ -197,7 +196,7 @@ def test_slopes_far_from_the_beginning_are_as_exact_as_near_it() -> None:
 
 
 def test_attention_to_large_scores_and_nan() -> None:
-    one = Instruction(decode.ATTEND, 6, 0, 2, 2, number=1.0, heads=1, key_heads=1)
+    one = Instruction(do.ATTEND, 6, 0, 2, 2, number=1.0, heads=1, key_heads=1)
     work = np.array([[300.0, 0, 1, 0, 5, 6, 0, 0], [np.nan, 0, 1, 0, 5, 6, 0, 0]], np.float32)
     keys, values = np.zeros((2, 1, 2, 2), np.float32), np.ones((2, 1, 2, 2), np.float32)
     mine, _ = both([one], work, [keys, values], seen=1)
@@ -306,7 +305,8 @@ def test_generation_uses_it_and_rows_that_end_leave(monkeypatch: pytest.MonkeyPa
     assert list(stream(model, [4], GREEDY)) == generate_batch(model, [[4]], GREEDY).rows()[0]
     assert rows == [1] * 18
     rows.clear()
-    text = list(stream(small(positions="none"), [4] * 40, GREEDY))
+    with pytest.warns(ContextNotice, match="only the last 16 of the prompt's 40 tokens"):
+        text = list(stream(small(positions="none"), [4] * 40, GREEDY))
     assert len(text) == 9 and rows == [1] * 9, "beyond the context all that it holds is read again"
 
 

@@ -20,6 +20,7 @@ from tinygrad_tf.engine import mode
 from tinygrad_tf.generation.cache import GrowingCache, check_fits
 from tinygrad_tf.generation.writing import ProgramWriter, Unwritable
 from tinygrad_tf.kernels import decode
+from tinygrad_tf.kernels import instructions as do
 
 # Up to so many tokens dot products are as fast as any (kernels/_dots.py), and with so many multiply-adds still cheaper
 # than calling layer after layer: 64 tokens of a model of 0.8 million weights take 0.7 ms, not 2.
@@ -39,13 +40,13 @@ class TokenProgram:
     def __init__(self, model: Any):
         self._writer = writer = ProgramWriter(model)
         self._program = decode.encode(writer.instructions)
-        attends = [(i, one) for i, one in enumerate(writer.instructions) if one.operation == decode.ATTEND]
+        attends = [(i, one) for i, one in enumerate(writer.instructions) if one.operation == do.ATTEND]
         if not attends:
             raise Unwritable("no layer has a cache")
         self._attends = [i for i, _ in attends]
         self._sizes = [(one.key_heads, one.depth) for _, one in attends]
         self._heads = max(one.heads for _, one in attends)
-        self._weights = sum(one.weight.size for one in writer.instructions if one.operation == decode.LINEAR)
+        self._weights = sum(one.weight.size for one in writer.instructions if one.operation == do.LINEAR)
         longest: int | None = getattr(model, "max_length", None)
         self._longest = writer.longest if longest is None else min(longest, writer.longest)
         self._kept: list[NDArray[Any]] = []

@@ -1,4 +1,4 @@
-"""Layers as instructions (kernels/decode.py), for some new tokens of each text.
+"""Layers as instructions (kernels/instructions.py), for some new tokens of each text.
 
 Each method writes what a layer's forward does, and gives where its result lies. Only layers that are exactly what they
 were made as can be written: with a subclass, a hook, a forward that was replaced, a weight that is computed, 16 bits,
@@ -21,19 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf import nn
-from tinygrad_tf.kernels import decode
-from tinygrad_tf.kernels.decode import Instruction
+from tinygrad_tf.kernels import instructions as do
+from tinygrad_tf.kernels.instructions import Instruction
 from tinygrad_tf.nn.blocks import GATES
 from tinygrad_tf.nn.position import NoPositions
 from tinygrad_tf.tensor import Tensor
 
 ACTIVATIONS = {
-    "relu": decode.RELU,
-    "gelu": decode.GELU,
-    "gelu_tanh": decode.GELU_TANH,
-    "silu": decode.SILU,
-    "swiglu": decode.SILU,
-    "geglu": decode.GELU,
+    "relu": do.RELU,
+    "gelu": do.GELU,
+    "gelu_tanh": do.GELU_TANH,
+    "silu": do.SILU,
+    "swiglu": do.SILU,
+    "geglu": do.GELU,
 }
 CACHE_LINE = 64  # bytes; each vector of the workspace begins on one of its own
 
@@ -102,9 +102,7 @@ class ProgramWriter:
         self._require(layer, nn.Embedding)
         rows, C = layer.weight.shape
         self.vocabulary = min(self.vocabulary, rows)
-        return self._put(
-            decode.EMBED, self._vector(C), weight=self._array(layer.weight, layer.weight.shape), number=factor
-        )
+        return self._put(do.EMBED, self._vector(C), weight=self._array(layer.weight, layer.weight.shape), number=factor)
 
     def added_positions(self, layer: nn.Module, x: Vector) -> Vector:
         """x and the vector of the position at which the token stands."""
@@ -113,7 +111,7 @@ class ProgramWriter:
             return x
         table = self._array(layer.table, (layer.max_len, x.columns))
         self.longest = min(self.longest, layer.max_len)
-        return self._put(decode.POSITION, x, x, weight=table)
+        return self._put(do.POSITION, x, x, weight=table)
 
     def dropout(self, layer: nn.Module, x: Vector) -> Vector:
         """x as it is: generation runs models in evaluation mode."""
@@ -129,14 +127,14 @@ class ProgramWriter:
         shape, eps = layer.normalized_shape, layer.eps
         if isinstance(layer, nn.RMSNorm):
             eps = float(np.finfo(self.dtype).eps) if eps is None else eps
-            weight, bias, operation = layer.weight, None, decode.RMS_NORM
+            weight, bias, operation = layer.weight, None, do.RMS_NORM
         else:
-            weight, bias, operation = layer.weight, layer.bias, decode.LAYER_NORM
+            weight, bias, operation = layer.weight, layer.bias, do.LAYER_NORM
         arrays = {"weight": self._array(weight, shape), "bias": self._array(bias, shape)}
         return self._put(operation, self._vector(x.columns), x, number=eps, **arrays)
 
     def linear(
-        self, layer: nn.Module, x: Vector, target: Vector | None = None, activation: int = decode.AS_IT_IS, **how: Any
+        self, layer: nn.Module, x: Vector, target: Vector | None = None, activation: int = do.AS_IT_IS, **how: Any
     ) -> Vector:
         """how: `adds` to the target, or written `beside` the linear layer before, which reads the same."""
         self._require(layer, nn.Linear)
@@ -145,7 +143,7 @@ class ProgramWriter:
         if (x.columns, target.columns) != (K, N):
             raise Unwritable("a linear layer of other sizes")
         arrays = {"weight": self._array(layer.weight, (N, K)), "bias": self._array(layer.bias, (N,))}
-        return self._put(decode.LINEAR, target, x, depth=K, option=activation, **arrays, **how)
+        return self._put(do.LINEAR, target, x, depth=K, option=activation, **arrays, **how)
 
     def attention(self, layer: nn.Module, x: Vector, positions: nn.AttentionPositions | None, target: Vector) -> None:
         """Self-attention of each token to those before and itself, added to the target."""
@@ -160,7 +158,7 @@ class ProgramWriter:
         self.linear(layer.value_proj, x, value, beside=True)
         slopes = self._positions(positions, Vector(query.at, (H + Hk) * D), H, D)
         merged, how = self._vector(H * D), {"depth": D, "heads": H, "key_heads": Hk, "number": 1.0 / math.sqrt(D)}
-        self._put(decode.ATTEND, merged, parts, weight=slopes, **how)
+        self._put(do.ATTEND, merged, parts, weight=slopes, **how)
         self.linear(layer.out_proj, merged, target, adds=True)
         self._free += [parts, merged]
 
@@ -178,9 +176,9 @@ class ProgramWriter:
         if positions.head_size != D:
             raise Unwritable("angles for another size of heads")
         if positions not in self._angles:
-            self._angles[positions] = self._put(decode.ANGLES, self._vector(D), weight=positions.rates)
-        pairs = decode.HALVES if positions.pairing == "halves" else decode.NEIGHBOURS
-        self._put(decode.TURN, both, self._angles[positions], depth=D, option=pairs)
+            self._angles[positions] = self._put(do.ANGLES, self._vector(D), weight=positions.rates)
+        pairs = do.HALVES if positions.pairing == "halves" else do.NEIGHBOURS
+        self._put(do.TURN, both, self._angles[positions], depth=D, option=pairs)
         return None
 
     def feed_forward(self, layer: nn.Module, x: Vector, target: Vector) -> None:
@@ -193,7 +191,7 @@ class ProgramWriter:
             factor = self.linear(layer.up, x, beside=True)
             if factor.columns != inner.columns:
                 raise Unwritable("a gate of another size")
-            self._put(decode.MULTIPLY, inner, factor)
+            self._put(do.MULTIPLY, inner, factor)
             self._free.append(factor)
         else:
             inner = self.linear(layer.up, x, activation=activation)

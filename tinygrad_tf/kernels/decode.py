@@ -1,16 +1,8 @@
 """A few new tokens of each text through a whole model: a program of instructions on vectors, run by one call.
 
 A token costs a small model less arithmetic than Python takes to ask for it, layer by layer. So the model is written
-down once as a program, and a kernel runs it. Each token has a row in the workspace; instructions name columns of it.
-
-    EMBED         target = weight[id] * number
-    POSITION      target = source + weight[position]
-    LAYER_NORM, RMS_NORM    target = source, normalised; number is eps
-    LINEAR        target = activation(weight @ source + bias), or added to target
-    ANGLES        target = cosines and sines of (tokens before it) * weight, the rates of rotary positions
-    TURN          pairs of each head's channels in target turn by the angles in source (`bias` says which pairs)
-    ATTEND        target = attention of source (query, key, value side by side) to the keys before, which are kept
-    MULTIPLY, ADD           target = target * source, target + source
+down once as a program (`instructions.py`), and a kernel runs it. Each token has a row in the workspace; instructions
+name columns of it, and `_decode_rows.py` is what they do there.
 
 Shapes: B texts, T new tokens of each, H heads, Hk heads of keys, D channels of a head, K numbers into a linear layer,
 N out of it.
@@ -31,52 +23,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.np.arrayobj import make_array, populate_array
 
-from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._attention_layout import address_of
 from tinygrad_tf.kernels._compile import kernel, parallel
-from tinygrad_tf.kernels._dots import FEW, few_dots, multiply_rows
-from tinygrad_tf.kernels._math import exp_negative, minus, sigmoid
-from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._decode_rows import array_at, attend, finish, on_row, put_angles, turn
+from tinygrad_tf.kernels._dots import multiply_rows
 from tinygrad_tf.kernels._plan import plan_linear_thin
-from tinygrad_tf.kernels._scalar import instruction, widest_vectors
-from tinygrad_tf.kernels._thin import add_eight_rows, add_row
-from tinygrad_tf.kernels.gelu import CUBIC, SCALE
+from tinygrad_tf.kernels._scalar import widest_vectors
+from tinygrad_tf.kernels.gelu import CUBIC
+
+from tinygrad_tf.kernels.instructions import (  # isort: skip
+    ANGLES, AS_IT_IS, ATTEND, BIAS, CAPACITY, COLUMNS, DEPTH, EMBED, FIRST_BLOCK, GELU, GELU_TANH, HALVES, HEADS,
+    KEY_HEADS, KEYS, LAST, LAYER_NORM, LINEAR, MULTIPLY, NUM_FIELDS, OPERATION, OPTION, POSITION, RELU, RMS_NORM, ROWS,
+    SILU, SOURCE, TARGET, TURN, VALUES, WEIGHT, Instruction,
+)  # fmt: skip
 
 Array = np.ndarray
-EMBED, POSITION, LAYER_NORM, RMS_NORM, LINEAR, ANGLES, TURN, ATTEND, MULTIPLY, ADD = range(10)
-AS_IT_IS, RELU, GELU, GELU_TANH, SILU = range(5)  # activations
-HALVES, NEIGHBOURS = range(2)  # the pairs that TURN turns: channels (i, i + D / 2) or (2 i, 2 i + 1)
 SMALLEST_BLOCK = 1 << 14  # multiply-adds of attention
-
-# What the kernel reads of an instruction; a group is one instruction, or LINEARs whose blocks make up one loop.
-OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, LAST, HEADS, KEY_HEADS = range(11)
-KEYS, VALUES, CAPACITY, FIRST_BLOCK, ROWS, NUM_FIELDS = 11, 12, 13, 14, 15, 16
-
-
-class Instruction(NamedTuple):
-    """One step of a program; columns are those of the workspace."""
-
-    operation: int
-    target: int
-    source: int = 0
-    columns: int = 0  # numbers in target
-    depth: int = 0  # LINEAR: numbers in source; TURN and ATTEND: D
-    weight: Any = None  # C-contiguous, of the workspace's dtype; ANGLES: float64; ATTEND: slopes (H,), or None
-    bias: Any = None
-    number: float = 0.0  # EMBED: factor; norms: eps; ATTEND: scale
-    option: int = 0  # LINEAR: the activation; TURN: which pairs
-    adds: bool = False  # LINEAR: to target
-    beside: bool = False  # LINEAR: nothing that it reads is written by the LINEAR before, whose loop it joins
-    heads: int = 0
-    key_heads: int = 0
-    last: bool = False  # only for each text's last token
 
 
 class Program(NamedTuple):
@@ -224,63 +190,6 @@ def run_program(code, numbers, groups, ids, padding, seen, work, scores):
                     on_row(one[OPERATION], source, target, weight, bias, one[WEIGHT] != 0, one[BIAS] != 0, number)
 
 
-@part()
-def on_row(operation, source, target, weight, bias, has_weight, has_bias, number):
-    """What is done to each row alone; weight is that of LAYER_NORM and RMS_NORM, or a row of a table."""
-    widest_vectors()
-    kind = target.dtype.type
-    if operation == EMBED:
-        for i in range(target.size):
-            target[i] = weight[i] * kind(number)
-    elif operation == POSITION:
-        for i in range(target.size):
-            target[i] = source[i] + weight[i]
-    elif operation == MULTIPLY:
-        for i in range(target.size):
-            target[i] *= source[i]
-    elif operation == ADD:
-        for i in range(target.size):
-            target[i] += source[i]
-    else:
-        size, middle, rest = kind(source.size), kind(0), kind(0)
-        if operation == LAYER_NORM:  # the mean is two numbers: one would be too rough for a row far from zero
-            middle = source.sum() / size
-            for i in range(source.size):
-                rest += minus(source[i], middle)
-            rest /= size
-        squares = kind(0)
-        for i in range(source.size):
-            distance = minus(minus(source[i], middle), rest)
-            squares += distance * distance
-        scale = kind(1) / np.sqrt(squares / size + kind(number))
-        for i in range(source.size):
-            target[i] = minus(minus(source[i], middle), rest) * scale
-        if has_weight:
-            for i in range(source.size):
-                target[i] *= weight[i]
-        if has_bias:
-            for i in range(source.size):
-                target[i] += bias[i]
-
-
-@part()
-def put_angles(before, rates, target):
-    for i in range(rates.size):
-        target[i], target[rates.size + i] = math.cos(before * rates[i]), math.sin(before * rates[i])
-
-
-@part()
-def turn(angles, heads, pairs):
-    D = angles.size
-    half = D // 2
-    step, apart = (1, half) if pairs == HALVES else (2, 1)
-    for start in range(0, heads.size, D):
-        for i in range(half):
-            first = start + step * i
-            a, b, cosine, sine = heads[first], heads[first + apart], angles[i], angles[half + i]
-            heads[first], heads[first + apart] = a * cosine - b * sine, b * cosine + a * sine
-
-
 @parallel
 def linear_blocks(index, code, first, behind, T, work):
     """Some numbers of every row's target; blocks are counted through all LINEARs of the group."""
@@ -298,26 +207,6 @@ def linear_blocks(index, code, first, behind, T, work):
     bias = array_at(one[BIAS], start, stop - start, work)
     for i in range(above, work.shape[0], apart):
         finish(work[i, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)
-
-
-@part()
-def finish(y, bias, has_bias, activation):
-    kind = y.dtype.type
-    if has_bias:
-        for i in range(y.size):
-            y[i] += bias[i]
-    if activation == RELU:
-        for i in range(y.size):
-            y[i] = kind(0) if y[i] < kind(0) else y[i]
-    elif activation == GELU:
-        for i in range(y.size):
-            y[i] = _math.gelu(y[i])
-    elif activation == GELU_TANH:
-        for i in range(y.size):
-            y[i] *= sigmoid(y[i] * (kind(SCALE) + kind(SCALE * CUBIC) * y[i] * y[i]))
-    elif activation == SILU:
-        for i in range(y.size):
-            y[i] *= sigmoid(y[i])
 
 
 @parallel
@@ -342,44 +231,3 @@ def attend_blocks(index, step, one, scale, padding, seen, T, work, scores):
                 query, target = row + one[SOURCE] + head * D, row + one[TARGET] + head * D
                 weights = scores[b * H + head, : max(seen + t + 1 - first, 0)]
                 attend(D, flat, query, keys, values, first * D, weights, scale, slope, target)
-
-
-@part()
-def attend(D, flat, query, keys, values, start, weights, scale, slope, target):
-    """One query, of the keys and values from `start` on, one for each of `weights`, which holds them meanwhile."""
-    kind, T = flat.dtype.type, weights.size
-    for j in range(0, T, FEW):
-        few_dots(D, flat, query, 0, keys, start + j * D, min(FEW, T - j) - 1, weights, j, 0, False)
-    top = kind(-np.inf)
-    for j in range(T):
-        weights[j] = weights[j] * kind(scale) + slope * kind(j - T + 1)  # small where it is close: rounded less
-        top = max(top, weights[j])
-    total = kind(0)
-    for j in range(T):
-        weights[j] = exp_negative(minus(weights[j], top))
-        total += weights[j]
-    for j in range(T):
-        weights[j] /= total
-    for d in range(D):
-        flat[target + d] = 0
-    eights = T // 8 * 8
-    for j in range(0, eights, 8):
-        add_eight_rows(D, weights, j, 1, values, start + j * D, D, flat, target)
-    for j in range(eights, T):
-        add_row(D, weights, j, 1, values, start + j * D, D, flat, target)
-
-
-@instruction
-def array_at(typing, address, first, size, like):
-    """`size` numbers of like's type in the memory at `address`, from number `first` on."""
-    n = types.int64
-    return types.Array(like.dtype, 1, "C")(n, n, n, like), _emit_array
-
-
-def _emit_array(context, builder, signature, args):
-    array = make_array(signature.return_type)(context, builder)
-    element = context.get_data_type(signature.return_type.dtype)
-    itemsize = ir.IntType(64)(context.get_abi_sizeof(element))
-    start = builder.gep(builder.inttoptr(args[0], element.as_pointer()), [args[1]])
-    populate_array(array, start, [args[2]], [itemsize], itemsize, meminfo=None)
-    return array._getvalue()
