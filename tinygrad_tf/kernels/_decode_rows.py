@@ -23,7 +23,6 @@ from tinygrad_tf.kernels._scalar import instruction, widest_vectors
 from tinygrad_tf.kernels._thin import add_eight_rows, add_row
 from tinygrad_tf.kernels.gelu import CUBIC, SCALE
 from tinygrad_tf.kernels.instructions import (
-    ADD,
     EMBED,
     GELU,
     GELU_TANH,
@@ -50,9 +49,6 @@ def on_row(operation, source, target, weight, bias, has_weight, has_bias, number
     elif operation == MULTIPLY:
         for i in range(target.size):
             target[i] *= source[i]
-    elif operation == ADD:
-        for i in range(target.size):
-            target[i] += source[i]
     else:
         size, middle, rest = kind(source.size), kind(0), kind(0)
         if operation == LAYER_NORM:  # the mean is two numbers: one would be too rough for a row far from zero

@@ -36,8 +36,8 @@ from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels.gelu import CUBIC
 
 from tinygrad_tf.kernels.instructions import (  # isort: skip
-    ANGLES, AS_IT_IS, ATTEND, BIAS, CAPACITY, COLUMNS, DEPTH, EMBED, FIRST_BLOCK, GELU, GELU_TANH, HALVES, HEADS,
-    KEY_HEADS, KEYS, LAST, LAYER_NORM, LINEAR, MULTIPLY, NUM_FIELDS, OPERATION, OPTION, POSITION, RELU, RMS_NORM, ROWS,
+    ADDS, ANGLES, AS_IT_IS, ATTEND, BIAS, CAPACITY, COLUMNS, DEPTH, EMBED, FIRST_BLOCK, GELU, GELU_TANH, HALVES, HEADS,
+    KEY_HEADS, KEYS, LAST, LAYER_NORM, LINEAR, NUM_FIELDS, OPERATION, OPTION, POSITION, RELU, RMS_NORM, ROWS,
     SILU, SOURCE, TARGET, TURN, VALUES, WEIGHT, Instruction,
 )  # fmt: skip
 
@@ -63,7 +63,7 @@ def encode(instructions: Sequence[Instruction]) -> Program:
         before = groups.pop() if one.beside else (i, i, 0)
         groups.append((before[0], i + 1, before[2] + blocks))
         addresses = [0 if a is None else address_of(a) for a in (one.weight, one.bias)]
-        how = one.option * 2 + one.adds, one.last
+        how = one.option, one.adds, one.last
         code[i] = [*one[:5], *addresses, *how, one.heads, one.key_heads, 0, 0, 0, before[2], rows]
     held = [array for one in instructions for array in (one.weight, one.bias)]
     return Program(code, np.array([one.number for one in instructions]), np.array(groups, np.int64), held)
@@ -117,7 +117,7 @@ def reference(
         elif one.operation == ATTEND:
             _attend_reference(one, *next(waiting), padding, seen, work)
         else:
-            target[:] = target * source if one.operation == MULTIPLY else target + source
+            target[:] = target * source
 
 
 ACTIVATIONS = {
@@ -178,7 +178,7 @@ def run_program(code, numbers, groups, ids, padding, seen, work, scores):
                 if one[OPERATION] == ANGLES:
                     put_angles(before, array_at(one[WEIGHT], 0, one[COLUMNS] // 2, numbers), target)
                 elif one[OPERATION] == TURN:
-                    turn(work[row, one[SOURCE] : one[SOURCE] + one[DEPTH]], target, one[OPTION] // 2)
+                    turn(work[row, one[SOURCE] : one[SOURCE] + one[DEPTH]], target, one[OPTION])
                 else:
                     place = 0
                     if one[OPERATION] == EMBED:
@@ -197,7 +197,7 @@ def linear_blocks(index, code, first, behind, T, work):
     while first + 1 < behind and code[first + 1, FIRST_BLOCK] <= index:
         first += 1
     one = code[first]
-    N, K, adds, activation = one[COLUMNS], one[DEPTH], one[OPTION] % 2 == 1, one[OPTION] // 2
+    N, K, adds, activation = one[COLUMNS], one[DEPTH], one[ADDS] != 0, one[OPTION]
     start = (index - one[FIRST_BLOCK]) * one[ROWS]
     stop = min(N, start + one[ROWS])
     above, apart = (T - 1, T) if one[LAST] != 0 else (0, 1)

@@ -7,7 +7,7 @@
     ANGLES                  target = cosines and sines of (tokens before it) * weight, the rates of rotary positions
     TURN                    pairs of each head's channels in target turn by the angles in source
     ATTEND                  target = attention of source (query, key, value side by side) to the keys so far
-    MULTIPLY, ADD           target = target * source, target + source
+    MULTIPLY                target = target * source
 
 Shapes: H heads, D channels of a head.
 """
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-EMBED, POSITION, LAYER_NORM, RMS_NORM, LINEAR, ANGLES, TURN, ATTEND, MULTIPLY, ADD = range(10)
+EMBED, POSITION, LAYER_NORM, RMS_NORM, LINEAR, ANGLES, TURN, ATTEND, MULTIPLY = range(9)
 AS_IT_IS, RELU, GELU, GELU_TANH, SILU = range(5)  # activations
 HALVES, NEIGHBOURS = range(2)  # the pairs that TURN turns: channels (i, i + D / 2) or (2 i, 2 i + 1)
 
 # What the kernel reads of an instruction; a group is one instruction, or LINEARs whose blocks make up one loop.
-OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, LAST, HEADS, KEY_HEADS = range(11)
-KEYS, VALUES, CAPACITY, FIRST_BLOCK, ROWS, NUM_FIELDS = 11, 12, 13, 14, 15, 16
+OPERATION, TARGET, SOURCE, COLUMNS, DEPTH, WEIGHT, BIAS, OPTION, ADDS, LAST, HEADS, KEY_HEADS = range(12)
+KEYS, VALUES, CAPACITY, FIRST_BLOCK, ROWS, NUM_FIELDS = range(12, 18)
 
 
 class Instruction(NamedTuple):
