@@ -28,7 +28,7 @@ POSITION, NORM, MASKS, OPS = "nn/position.py", "nn/norm.py", "nn/masks.py", "ops
 MODEL, GPT, MODERN = "models/transformer.py", "models/gpt.py", "models/decoder.py"
 SAMPLING, BEAMS, FILTERS = "generation/sampling.py", "generation/beams.py", "generation/filters.py"
 CONFIG = "models/transformer_config.py"
-RATES, SHARES, EXAMPLES = "optim/lr_scheduler.py", "training/scheduled_sampling.py", "examples"
+RATES, SHARES, EXAMPLES = "optim/lr_scheduler/_curves.py", "training/scheduled_sampling.py", "examples"
 
 # Where in the paper; what it says there; where that is here.
 PAPER: list[tuple[str, str, list[str]]] = [

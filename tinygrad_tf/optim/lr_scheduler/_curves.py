@@ -1,0 +1,192 @@
+"""Schedules that follow one curve: functions, steps, lines, powers, cosines; and those of the papers as functions."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tinygrad_tf.optim.lr_scheduler._scheduler import LRScheduler
+from tinygrad_tf.optim.optimizer import Optimizer
+
+
+def _functions(name: str, optimizer: Optimizer, functions: Any) -> list[Callable[[float], float]]:
+    groups = len(optimizer.param_groups)
+    found = [functions] * groups if callable(functions) else list(functions)
+    if len(found) != groups:
+        raise ValueError(f"{name}: needs one function, or {groups} for the parameter groups, got {len(found)}")
+    return found
+
+
+class LambdaLR(LRScheduler):
+    """base rate * function(step), one function for all groups or one each.
+
+    >>> from tinygrad_tf import nn, optim, ones
+    >>> optimizer = optim.SGD([nn.Parameter(ones(1))], lr=2.0)
+    >>> schedule = LambdaLR(optimizer, lambda step: (step + 1) / 4)
+    >>> optimizer.param_groups[0]["lr"]
+    0.5
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Any], last_epoch: int = -1):
+        self.lr_lambdas = _functions("LambdaLR", optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+
+class MultiplicativeLR(LRScheduler):
+    """The rate before * function(step)."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Any], last_epoch: int = -1):
+        self.lr_lambdas = _functions("MultiplicativeLR", optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        groups = self.optimizer.param_groups
+        if self.last_epoch <= 0:
+            return [group["lr"] for group in groups]
+        return [group["lr"] * f(self.last_epoch) for group, f in zip(groups, self.lr_lambdas, strict=True)]
+
+
+class StepLR(LRScheduler):
+    """Multiply the rate by gamma every step_size steps."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return base * self.gamma ** (step // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """Multiply the rate by gamma at each milestone."""
+
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
+        self.milestones, self.gamma = sorted(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return base * self.gamma ** bisect_right(self.milestones, step)
+
+
+class ConstantLR(LRScheduler):
+    """The rate times factor, until step total_iters."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
+        if not 0.0 <= factor <= 1.0:
+            raise ValueError(f"ConstantLR: factor must be in [0, 1], got {factor}")
+        self.factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return base * self.factor if step < self.total_iters else base
+
+
+class LinearLR(LRScheduler):
+    """The rate times a factor that goes from start_factor to end_factor in total_iters steps."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ):
+        if not 0.0 < start_factor <= 1.0 or not 0.0 <= end_factor <= 1.0:
+            raise ValueError(f"LinearLR: factors must be in (0, 1] and [0, 1], got {start_factor} and {end_factor}")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        if step >= self.total_iters:
+            return base * self.end_factor
+        return base * (self.start_factor + (self.end_factor - self.start_factor) * step / self.total_iters)
+
+
+class ExponentialLR(LRScheduler):
+    """Multiply the rate by gamma at every step."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return base * self.gamma**step
+
+
+class PolynomialLR(LRScheduler):
+    """base (1 - step / total_iters)^power, 0 from step total_iters on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return base * (1.0 - min(step, self.total_iters) / self.total_iters) ** self.power
+
+
+def half_cosine(start: float, end: float, share: float) -> float:
+    """From start (share 0) to end (share 1) along half a cosine."""
+    return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * share))
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the base rate to eta_min along half a cosine of T_max steps (Loshchilov and Hutter, 2017, equation 5)."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
+        if T_max <= 0:
+            raise ValueError(f"CosineAnnealingLR: T_max must be above 0, got {T_max}")
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        return half_cosine(base, self.eta_min, step / self.T_max)
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half cosines of T_0 steps, T_0 T_mult steps ..., each from the base rate to eta_min (the same paper)."""
+
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
+        if T_0 <= 0 or T_mult < 1 or T_mult != int(T_mult):
+            raise ValueError(
+                f"CosineAnnealingWarmRestarts: T_0 and T_mult must be integers from 1 on, got {T_0}, {T_mult}"
+            )
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rate(self, base: float, step: float) -> float:
+        length = self.T_0
+        if self.T_mult == 1:
+            step %= length
+        while step >= length:
+            step -= length
+            length *= self.T_mult
+        return half_cosine(base, self.eta_min, step / length)
+
+
+def warmup_cosine(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:
+    """The rate of step 0, 1, 2 ...: linear up to `peak` over `warmup` steps, then half a cosine to `floor` at `total`.
+
+    >>> [round(warmup_cosine(s, peak=1.0, floor=0.1, warmup=2, total=6), 3) for s in range(8)]
+    [0.333, 0.667, 1.0, 0.868, 0.55, 0.232, 0.1, 0.1]
+    """
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    if step >= total or total <= warmup:
+        return floor if step > warmup or total < warmup else peak
+    return floor + (peak - floor) * 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+
+
+def noam(step: int, *, channels: int, warmup: int = 4000, factor: float = 1.0) -> float:
+    """factor / sqrt(channels) * min(1 / sqrt(step), step / warmup^1.5) (Vaswani et al., 2017, section 5.3).
+
+    >>> round(noam(4000, channels=512), 9)
+    0.000698771
+    """
+    step = max(step, 1)
+    return factor * channels**-0.5 * min(step**-0.5, step * warmup**-1.5)

@@ -1,0 +1,67 @@
+"""What all schedules are: a formula, and the rates that it sets at each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygrad_tf.optim.optimizer import Optimizer
+
+
+class LRScheduler:
+    """Base class. A schedule defines `rate(base, step)`, or `get_lr()`: the rates of all groups at self.last_epoch."""
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"{type(self).__name__}: optimizer must be an Optimizer, got {type(optimizer).__name__}")
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:
+            if last_epoch == -1:
+                group["initial_lr"] = float(group["lr"]) if "initial_lr" not in group else group["initial_lr"]
+            elif "initial_lr" not in group:
+                raise KeyError(f"last_epoch={last_epoch} continues a schedule: every group needs its 'initial_lr'")
+        self.base_lrs: list[float] = [float(group["initial_lr"]) for group in optimizer.param_groups]
+        self.rates = list(self.base_lrs)  # what this schedule alone would have set
+        self.last_epoch: float = last_epoch
+        self.step()
+
+    def rate(self, base: float, step: float) -> float:
+        """The learning rate at a step for a group that began with rate `base`."""
+        raise NotImplementedError(f"{type(self).__name__} must define rate(base, step), or get_lr()")
+
+    def get_lr(self) -> list[float]:
+        """The rates of all groups at self.last_epoch."""
+        found, rates = [], [self.rate(base, self.last_epoch) for base in self.base_lrs]
+        for group, rate, before in zip(self.optimizer.param_groups, rates, self.rates, strict=True):
+            alone = float(group["lr"]) == before or before == 0.0
+            found.append(rate if alone else float(group["lr"]) * rate / before)
+        self.rates = rates
+        return found
+
+    def step(self, epoch: float | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
+            group["lr"] = lr
+        self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def start(self) -> None:
+        """Begin anew, from the base rates."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = base
+        self.rates, self.last_epoch = list(self.base_lrs), -1
+        self.step()
+
+    def get_last_lr(self) -> list[float]:
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser and functions."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue where the saved scheduler stood, including the rates in the optimiser."""
+        self.__dict__.update(state_dict)
+        self._restore_rates()
+
+    def _restore_rates(self) -> None:
+        for group, lr in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            group["lr"] = lr
