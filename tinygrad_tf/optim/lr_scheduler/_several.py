@@ -37,6 +37,7 @@ class SequentialLR(_Several):
 
     >>> from tinygrad_tf import nn, optim, ones
     >>> optimizer = optim.SGD([nn.Parameter(ones(1))], lr=1.0)
+    >>> from tinygrad_tf.optim.lr_scheduler import CosineAnnealingLR, LinearLR
     >>> parts = [LinearLR(optimizer, 0.5, total_iters=2), CosineAnnealingLR(optimizer, 4)]
     >>> schedule, rates = SequentialLR(optimizer, parts, milestones=[2]), []
     >>> for _ in range(5):
