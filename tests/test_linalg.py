@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
+from tests.beside import assert_same, results
 from tests.test_nn import rows
 
 SQUARE, TALL, STACK = rows(3, 3), rows(4, 3), rows(2, 3, 4)
@@ -134,30 +136,13 @@ def torch() -> ModuleType:
     return pytest.importorskip("torch")
 
 
-def results(t: Any, name: str, dtype: str) -> list[np.ndarray]:
-    """What a case returns, and the gradients of a fixed projection of all of it."""
-    function, arrays = CASES[name]
-    leaves = [t.tensor(a.astype(dtype), requires_grad=True) for a in arrays]
-    found = function(t, *leaves)
-    outputs = [found] if isinstance(found, t.Tensor) else found
-    rng = np.random.default_rng(4)
-    weights = [t.tensor(rng.normal(size=tuple(y.shape)).astype(y.detach().numpy().dtype)) for y in outputs]
-    total = sum((y * w).sum() for y, w in zip(outputs, weights, strict=True) if y.requires_grad)
-    gradients = t.autograd.grad(total, leaves, allow_unused=True) if isinstance(total, t.Tensor) else []
-    return [y.detach().numpy() for y in outputs] + [np.zeros(0) if g is None else g.numpy() for g in gradients]
-
-
 @pytest.mark.filterwarnings("ignore:torch")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CASES)
 def test_as_in_pytorch(torch: ModuleType, name: str, dtype: str) -> None:
-    wanted, found = results(torch, name, dtype), results(tg, name, dtype)
-    assert len(found) == len(wanted)
-    tolerance = 1e-9 if dtype == "float64" else 1e-3
-    for got, want in zip(found, wanted, strict=True):
-        assert got.dtype == want.dtype and got.shape == want.shape
-        scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0.0)))
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance * scale)
+    function, arrays = CASES[name]
+    wanted, found = (results(t, partial(function, t), arrays, dtype) for t in (torch, tg))
+    assert_same(found, wanted, 1e-9 if dtype == "float64" else 1e-3)
 
 
 def test_decompositions_make_up_the_matrix() -> None:
