@@ -18,6 +18,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.graph import Node
+from tinygrad_tf.kernels._operands import address_of
 
 FLOAT32 = np.dtype(np.float32)
 LARGE = 1 << 15  # elements from which sums are left to a kernel
@@ -165,19 +166,16 @@ def _array_of(parts: Sequence[np.ndarray], axis: int, shape: tuple[int, ...], dt
         return None
     if owner.size != math.prod(shape):
         return None
-    whole, start = owner.reshape(shape), 0
+    whole, address = owner.reshape(shape), address_of(owner)
     for part in parts:
-        stop = start + part.shape[axis]
-        if not _same_memory(part, whole[(slice(None),) * axis + (slice(start, stop),)]):
+        if part.dtype != dtype or address_of(part) != address or not _runs_along(part, whole.strides):
             return None
-        start = stop
+        address += part.shape[axis] * whole.strides[axis]
     return whole
 
 
-def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays of one shape are the same view; the stride of an axis with one entry says nothing."""
-    return (
-        a.dtype == b.dtype
-        and a.__array_interface__["data"] == b.__array_interface__["data"]
-        and all(n == 1 or i == j for n, i, j in zip(a.shape, a.strides, b.strides, strict=True))
+def _runs_along(part: np.ndarray, strides: tuple[int, ...]) -> bool:
+    """Whether an array has these strides; that of an axis with one entry says nothing."""
+    return part.strides == strides or all(
+        n == 1 or i == j for n, i, j in zip(part.shape, part.strides, strides, strict=True)
     )

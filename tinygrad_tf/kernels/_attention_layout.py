@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tinygrad_tf.kernels._operands import address_of
+
 Place = tuple[int, int, int, int]
 
 
@@ -20,11 +22,6 @@ def place(x: np.ndarray) -> tuple[np.ndarray, Place]:
         x = np.array(x, order="C")
         address, (batch, head, row, _) = address_of(x), x.strides
     return x, (address, batch // size, head // size, row // size)
-
-
-def address_of(x: np.ndarray) -> int:
-    address: int = x.__array_interface__["data"][0]
-    return address
 
 
 def arrays_like(*arrays: np.ndarray) -> list[np.ndarray]:

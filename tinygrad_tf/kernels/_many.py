@@ -16,6 +16,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
+from tinygrad_tf.kernels._operands import address_of
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._scalar import pointer
 
@@ -23,7 +24,7 @@ PIECE = 16384  # elements: 10 to 20 microseconds of work
 
 
 def addresses(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    return np.array([array.__array_interface__["data"][0] for array in arrays], np.int64)
+    return np.array([address_of(array) for array in arrays], np.int64)
 
 
 def overlapping(arrays: Sequence[np.ndarray]) -> set[int]:

@@ -3,7 +3,9 @@ serves every layout (numba compiles anew for each kind of array: dimensions, ord
 
 from __future__ import annotations
 
+import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,24 @@ FIRST = np.zeros(1, np.int64)
 # Matrices in a flat array, as (flat, starts, row, column): element (i, j) of number `item` is
 # flat[starts[item] + i * row + j * column]. A plain tuple, because a named one costs 0.2 microseconds more.
 Operand = tuple[Array, Array, int, int]
+
+
+def _interface_address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _structure_address(array: Array) -> int:
+    address: int = _word_at(id(array) + _HEAD).value
+    return address
+
+
+# NumPy's C structure of an array (PyArrayObject) has the address right behind what every Python object begins with.
+# To read it there takes 0.25 microseconds, to ask for `__array_interface__` 1.1; a step of a small GPT asks 200 times.
+_HEAD = object.__basicsize__
+_word_at = ctypes.c_size_t.from_address
+_is_structure = _structure_address(FIRST) == _interface_address(FIRST)
+address_of: Callable[[Array], int] = _structure_address if _is_structure else _interface_address
 
 
 def operand(array: Array, stack: tuple[int, ...]) -> Operand:

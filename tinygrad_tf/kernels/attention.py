@@ -39,6 +39,7 @@ from tinygrad_tf.kernels._attention_backward import attention_gradients
 from tinygrad_tf.kernels._attention_forward import attend_panels, attend_rows
 from tinygrad_tf.kernels._attention_layout import arrays_like, place, rows_of
 from tinygrad_tf.kernels._attention_scores import BOOL_MASK, FLOAT_MASK, NO_MASK, UNLIMITED
+from tinygrad_tf.kernels._operands import address_of
 from tinygrad_tf.kernels._rows import NATIVE
 from tinygrad_tf.kernels._tiles import PANEL
 from tinygrad_tf.kernels._vector import lane_count
@@ -214,7 +215,7 @@ def _place_mask(mask):
     if mask is None:
         return 0, NO_MASK, 0, 0, 0, 0
     size, kind = mask.itemsize, BOOL_MASK if mask.dtype == bool else FLOAT_MASK
-    return (mask.__array_interface__["data"][0], kind, *(stride // size for stride in mask.strides))
+    return (address_of(mask), kind, *(stride // size for stride in mask.strides))
 
 
 def _slopes(slopes, dtype, heads):

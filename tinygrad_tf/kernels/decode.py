@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinygrad_tf.kernels._attention_layout import address_of
 from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._decode_rows import array_at, attend, finish, on_row, put_angles, turn
 from tinygrad_tf.kernels._dots import multiply_rows
+from tinygrad_tf.kernels._operands import address_of
 from tinygrad_tf.kernels._plan import plan_linear_thin
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels.gelu import CUBIC
