@@ -38,7 +38,8 @@ def test_only_leaves_accumulate() -> None:
     assert a.grad.item() == 36.0
     c.backward()
     assert a.grad.item() == 72.0
-    assert b.grad is None
+    with pytest.warns(UserWarning, match=r"not a leaf is not kept; call .retain_grad"):
+        assert b.grad is None
 
 
 def test_accumulation_keeps_the_gradient_tensor() -> None:
@@ -239,6 +240,17 @@ def test_backward_without_a_graph_is_refused() -> None:
         tg.ones(()).backward()
 
 
+def test_only_leaves_are_switched_on_and_only_what_is_no_view_is_detached_in_place() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="can only be set on leaves"):
+        y.requires_grad = True
+    assert y.requires_grad_() is y
+    with pytest.raises(RuntimeError, match=r"view cannot be detached in place; use .detach"):
+        y[:1].detach_()
+    assert y.detach_().is_leaf and not y.requires_grad
+
+
 def test_integers_cannot_require_gradients() -> None:
     with pytest.raises(RuntimeError, match="floating point"):
         tg.tensor([1, 2], requires_grad=True)
@@ -385,6 +397,18 @@ def test_retain_grad() -> None:
     assert y.grad.tolist() == [12.0] and x.grad.tolist() == [36.0]
 
 
+def test_who_retains_a_gradient_says_so() -> None:
+    x = leaf(1.0, 2.0)
+    y, z = x * 2, x * 3
+    y.retain_grad()
+    x.retain_grad()  # changes nothing
+    assert (x.retains_grad, y.retains_grad, z.retains_grad) == (False, True, False)
+    (y * z).sum().backward()
+    assert y.grad.tolist() == z.tolist()  # and that needs no warning
+    z.retain_grad()
+    assert z.retains_grad and z.grad is None
+
+
 def test_a_retained_gradient_is_that_of_the_value_after_a_change_in_place() -> None:
     x = leaf(2.0)
     y = x * 3
@@ -461,6 +485,48 @@ def test_hooks_see_the_complete_gradient_and_may_replace_it() -> None:
     x.grad = None
     (y * 1).sum().backward()
     assert seen == [4.0] and x.grad.tolist() == [20.0]
+
+
+def test_a_hook_may_write_into_a_gradient_that_was_broadcast_and_go_with_a_block() -> None:
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    with y.register_hook(lambda g: g.mul_(5)):
+        y.sum().backward()
+    assert x.grad.tolist() == [10.0, 10.0]
+    y = x * 2
+    with y.register_hook(lambda g: g * 0):
+        pass
+    y.sum().backward()
+    assert x.grad.tolist() == [12.0, 12.0]
+
+
+def test_hooks_after_a_gradient_was_added_may_use_it_up() -> None:
+    """The optimiser's step inside of the backward pass, as in PyTorch's tutorial of that name."""
+    w, b = leaf(1.0, 2.0), leaf(3.0)
+    optimizers = {t: tg.optim.SGD([t], lr=0.5) for t in (w, b)}
+    seen = []
+
+    def step(t: Tensor) -> None:
+        seen.append(t.grad.tolist())
+        optimizers[t].step()
+        optimizers[t].zero_grad()
+
+    handles = [t.register_post_accumulate_grad_hook(step) for t in (w, b)]
+    (w * 4 + b).sum().backward()
+    assert sorted(seen) == [[2.0], [4.0, 4.0]]
+    assert (w.tolist(), b.tolist(), w.grad, b.grad) == ([-1.0, 0.0], [2.0], None, None)
+    tg.autograd.grad((w * b).sum(), [w, b])  # adds to no .grad
+    w.sum().backward(inputs=[w])
+    assert len(seen) == 3
+    for handle in handles:
+        handle.remove()
+    w.sum().backward()
+    assert len(seen) == 3 and w.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(RuntimeError, match="only a leaf that requires a gradient"):
+        (w * 2).register_post_accumulate_grad_hook(step)
+    w.register_post_accumulate_grad_hook(lambda t: t.grad)
+    with pytest.raises(RuntimeError, match="must return None"):
+        w.sum().backward()
 
 
 @pytest.mark.parametrize(
@@ -641,6 +707,41 @@ def test_leaves_are_protected_except_under_no_grad() -> None:
     with tg.no_grad():
         x.mul_(2.0)
     assert x.tolist() == [2.0, 4.0] and x.requires_grad and x.is_leaf
+
+
+def test_a_view_taken_under_no_grad_is_written_to_there_only() -> None:
+    """Otherwise the base would change, and nothing that is recorded would know of it."""
+    x = leaf(1.0, 2.0, 3.0)
+    for base in (x, x * 1):
+        before = base.tolist()
+        with tg.no_grad():
+            view = base[:2]
+            of_view = view.reshape(2, 1)
+        for target in (view, view[1:], of_view):
+            with pytest.raises(RuntimeError, match="view that was taken under no_grad"):
+                target.mul_(2)
+            with pytest.raises(RuntimeError, match="take the view where gradients are recorded"):
+                target[0] = 7.0
+        assert base.tolist() == before and not view.requires_grad
+        (view * 2 + base[:2]).sum().backward()
+        with tg.no_grad():
+            view.mul_(3)
+        assert base.tolist() == [3.0, 6.0, 3.0] and view.tolist() == [3.0, 6.0]
+        with tg.no_grad():
+            view.div_(3)
+    plain = tg.ones(3)
+    with tg.no_grad():
+        view = plain[:2]
+    view.mul_(2)
+    assert plain.tolist() == [2.0, 2.0, 1.0]
+
+
+def test_a_leaf_is_an_array_under_no_grad() -> None:
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match=r"use tensor.detach\(\).numpy\(\)"):
+        x.numpy()
+    with tg.no_grad():
+        assert x.numpy() is x.array and np.asarray(x).tolist() == [1.0, 2.0]
 
 
 def test_expanded_memory_is_not_written_to() -> None:

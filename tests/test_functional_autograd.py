@@ -56,19 +56,30 @@ def test_unused_inputs() -> None:
         (lambda x: grad(x * 2, x), RuntimeError, "gradient"),
         (lambda x: grad(x.sum(), plain(OTHER)), RuntimeError, "does not require a gradient"),
         (lambda x: grad(plain(OTHER).sum(), x), RuntimeError, "does not require a gradient"),
-        (lambda x: grad(x.sum(), []), ValueError, "at least one"),
+        (lambda x: grad(x.sum(), []), RuntimeError, "`inputs` is empty"),
         (lambda x: grad([x.sum(), x.sum()], x, [None]), RuntimeError, "2 tensors and 1"),
         (lambda x: grad(x * 2, x, plain(np.ones(2))), RuntimeError, "shape"),
         (lambda x: grad(3.0, x), TypeError, "outputs"),
         (lambda x: autograd.backward(x.sum(), inputs=[]), RuntimeError, "empty"),
         (lambda x: autograd.backward([x.sum(), 3]), TypeError, r"tensors\[1\]"),
-        (lambda x: grad(x.sum(), x, only_inputs=False), ValueError, "only_inputs"),
+        (
+            lambda x: autograd.backward(x * 2, 1.0),
+            TypeError,
+            "grad_tensors must be .* got float",
+        ),
     ],
 )
 def test_errors_name_the_argument(call: Any, error: type, words: str) -> None:
     with pytest.raises(error, match=words) as caught:
         call(leaf(OTHER))
     assert "\n" not in str(caught.value)
+
+
+def test_what_pytorch_ignores_is_ignored_with_a_warning() -> None:
+    x = leaf(OTHER)
+    with pytest.warns(FutureWarning, match="only_inputs=False is ignored"):
+        (g,) = grad(x.sum(), x, only_inputs=False)
+    assert g.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_inputs_may_come_one_by_one_as_from_parameters() -> None:
@@ -334,6 +345,113 @@ def test_extra_nones_and_broadcast_gradients_are_fine() -> None:
 
     Wide.apply(y).sum().backward()
     assert y.grad.numpy().tolist() == [[6.0]]
+
+
+def test_results_that_are_no_tensors_have_their_places() -> None:
+    class Mixed(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return "name", x * 2, 3, x * 4
+
+        @staticmethod
+        def backward(ctx: Any, name: Any, g: Any, number: Any, h: Any) -> Any:
+            assert name is None and number is None
+            return g * 2 + h * 4
+
+    x = leaf(OTHER)
+    name, y, number, z = Mixed.apply(x)
+    assert (name, number) == ("name", 3)
+    (y * 10 + z).sum().backward()
+    assert x.grad.tolist() == [24.0, 24.0, 24.0]
+
+
+def test_inputs_by_name_and_by_default() -> None:
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, by: float = 2.0, more: Any = None) -> Any:
+            ctx.by = by
+            return x * by
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return (g * ctx.by, None)[: len(ctx.needs_input_grad)]
+
+    class Newer(Scaled):
+        @staticmethod
+        def forward(x: Any, by: float = 2.0) -> Any:
+            return x * by
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            _, ctx.by = inputs
+
+    class Named(Scaled):
+        @staticmethod
+        def forward(ctx: Any, x: Any, *, by: float) -> Any:
+            return x * by
+
+    for function in (Scaled, Newer):
+        x = leaf(OTHER)
+        (function.apply(x) + function.apply(x, by=3.0) + function.apply(by=4.0, x=x)).sum().backward()
+        assert x.grad.tolist() == [9.0, 9.0, 9.0]
+    for call in (lambda: Named.apply(x, by=2.0), lambda: Scaled.apply(x, more=1)):
+        with pytest.raises(TypeError, match="inputs are given by place"):
+            call()
+    with pytest.raises(TypeError, match=r"Scaled.apply: got an unexpected keyword argument 'size'"):
+        Scaled.apply(x, size=2)
+
+
+def test_backward_is_asked_for_when_it_is_needed() -> None:
+    class OneWay(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+    x = leaf(OTHER)
+    y = OneWay.apply(x)
+    assert y.tolist() == (x * 2).tolist()
+    with pytest.raises(NotImplementedError, match="OneWay needs a static method `backward`"):
+        y.sum().backward()
+
+
+def test_what_a_function_hands_on_is_not_written_to() -> None:
+    """The input would change with it, and its own gradient would not."""
+
+    class Reversed(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return -g
+
+    class Same(Reversed):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x
+
+    for function in (Reversed, Same):
+        x = leaf(OTHER)
+        h = x * 1
+        for given in (x, h):
+            y = function.apply(given)
+            with pytest.raises(RuntimeError, match=r"returned of its input's memory .*\.clone\(\)"):
+                y.mul_(2)
+            with pytest.raises(RuntimeError, match="returned of its input's memory"):
+                y[1:].zero_()
+        assert x.tolist() == h.tolist() == OTHER.tolist()
+        y.sum().backward()
+        assert x.grad.tolist() == [-1.0, -1.0, -1.0]
+        h = x * 1
+        y = function.apply(h)
+        h.mul_(2)
+        with pytest.raises(RuntimeError, match="changed in place since"):
+            y.sum().backward()
+        y = function.apply(x)
+        with tg.no_grad():
+            x.mul_(1)  # as an optimiser does
+        y.sum().backward()
 
 
 def test_saved_tensors_that_change_or_are_gone() -> None:

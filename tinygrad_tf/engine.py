@@ -34,20 +34,30 @@ from tinygrad_tf.graph import (
     use_reference,
     watched,
 )
-from tinygrad_tf.hooks import HookHandle, add_hook, check_gradient, retain_grad, run_hooks
+from tinygrad_tf.hooks import (
+    RemovableHandle,
+    add_hook,
+    add_hook_after,
+    after_adding,
+    check_gradient,
+    retain_grad,
+    run_hooks,
+    run_hooks_after,
+)
 from tinygrad_tf.operation import Operation, Primitive, primitive
 from tinygrad_tf.regions import Pending, Region, laid_out, memory_order, wide
 
 __all__ = [
     "Fused",
-    "HookHandle",
     "Node",
     "Operation",
     "Primitive",
+    "RemovableHandle",
     "Storage",
     "Tensor",
     "Watched",
     "add_hook",
+    "add_hook_after",
     "alias",
     "backward",
     "cast",
@@ -283,6 +293,9 @@ def backward(
             else:
                 owner._grad.array[...] += g.array
                 owner._grad.storage.changed = next(clock)
+    for node in list(found) if after_adding else ():
+        if node.owner is not None and (leaf_tensor := node.owner()) is not None:
+            run_hooks_after(node, leaf_tensor)
 
 
 def grad(

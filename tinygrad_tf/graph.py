@@ -194,6 +194,25 @@ def leaf(t: Tensor) -> None:
     t.node.owner = weakref.ref(t)
 
 
+class NoWayBack:
+    """First on the path of a view that may be read but not written to: a gradient cannot follow it to the base."""
+
+    def __init__(self, what: str, instead: str):
+        self.what, self.instead = what, instead
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"{self.what} lies in memory that was changed in place since; {self.instead}")
+
+
+of_no_grad = NoWayBack(
+    "a view that was taken under no_grad, of a tensor that requires a gradient,",
+    "take the view where gradients are recorded, or change it under no_grad, too",
+)
+of_function = NoWayBack(
+    "what a Function returned of its input's memory", "return a copy of it from forward (.clone()), or change a copy"
+)
+
+
 def current_node(t: Tensor) -> Node | None:
     """The Node of `t`; a view whose base was written to since it was taken is taken again from the base."""
     if t.view_of is None:
@@ -202,6 +221,10 @@ def current_node(t: Tensor) -> Node | None:
         t.view_of = t.view_of[0].view_of[0], t.view_of[1]
     again, operations = t.view_of
     if again.node is None:
+        return t.node
+    if type(operations[0][0]) is NoWayBack:
+        if t.node is not None and again.node.age > t.node.age:
+            operations[0][0]()
         return t.node
     base_got_a_graph = t.node is None and again.node.operation is not None
     base_was_written_to = t.node is not None and t.storage.changed > t.node.age

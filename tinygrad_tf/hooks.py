@@ -25,28 +25,57 @@ def check_gradient(name: str, gradient: Any, shape: tuple[int, ...], dtype: np.d
         raise RuntimeError(f"{name} must have the dtype of its tensor, {dtype}, got {array.dtype}; use .to(dtype)")
 
 
-class HookHandle:
-    """Removes the hook that it stands for."""
+class RemovableHandle:
+    """Removes the hook that it stands for; in a `with` statement at the end of the block."""
 
-    def __init__(self, node: Node, key: int):
-        self.node, self.key = node, key
+    def __init__(self, hooks: dict[int, Any], key: int):
+        self.hooks, self.key = hooks, key
 
     def remove(self) -> None:
-        (self.node.hooks or {}).pop(self.key, None)
+        self.hooks.pop(self.key, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.remove()
 
 
-def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> HookHandle:
+def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     node = current_node(t)
     if node is None:
         raise RuntimeError("register_hook: this tensor does not require a gradient")
     node.hooks = node.hooks or {}
     key = next(clock)
     node.hooks[key] = hook
-    return HookHandle(node, key)
+    return RemovableHandle(node.hooks, key)
+
+
+after_adding: weakref.WeakKeyDictionary[Node, dict[int, Callable[[Any], Any]]] = weakref.WeakKeyDictionary()
+
+
+def add_hook_after(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
+    """A hook that is given the leaf itself, when a backward pass has added to its `.grad`."""
+    node = current_node(t)
+    if node is None or node.operation is not None:
+        raise RuntimeError("register_post_accumulate_grad_hook: only a leaf that requires a gradient gathers one")
+    key = next(clock)
+    hooks = after_adding.setdefault(node, {})
+    hooks[key] = hook
+    return RemovableHandle(hooks, key)
+
+
+def run_hooks_after(node: Node, t: Tensor) -> None:
+    """Call the hooks of a leaf whose `.grad` was added to."""
+    for hook in list(after_adding.get(node, {}).values()):
+        if hook(t) is not None:
+            raise RuntimeError("a hook of register_post_accumulate_grad_hook must return None; it may set t.grad")
 
 
 def run_hooks(node: Node, g: Tensor) -> Tensor:
     """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
+    if not g.array.flags.writeable:  # what was broadcast; a hook may write into its gradient, too
+        g.array = g.array.copy()
     for hook in list((node.hooks or {}).values()):
         replaced = hook(g)
         if replaced is not None:

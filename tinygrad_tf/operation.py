@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.graph import Node, Saved, Tensor, Watched, computed, current_node, make, mode
+from tinygrad_tf.graph import Node, Saved, Tensor, Watched, computed, current_node, make, mode, of_no_grad
 
 ndarray = np.ndarray  # looked up at every call
 
@@ -142,9 +142,11 @@ class Primitive(Operation):
         storage, view_of = None, None
         if self.view and is_view(value, arrays[0]):
             storage = inputs[0].storage
+            base, path = inputs[0].view_of or (inputs[0], ())
             if mode.grad:
-                base, path = inputs[0].view_of or (inputs[0], ())
                 view_of = base, (*path, (self, options))
+            elif base.node is not None:
+                view_of = base, ((of_no_grad, {}),)
         if not wanted:
             return make(value, None, storage, view_of)
         key = 0 if self.variadic else wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
@@ -181,8 +182,8 @@ class Tensor(
         return self.array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array itself, not a copy. force: also of a tensor that requires a gradient."""
-        if self.requires_grad and not force:
+        """The array itself, not a copy. force: also of a tensor that requires a gradient; or do it under no_grad."""
+        if not force and engine.mode.grad and self.requires_grad:
             raise RuntimeError("numpy: this tensor requires a gradient; use tensor.detach().numpy()")
         return self.array
 
@@ -252,7 +253,16 @@ class Tensor(
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward has added up, of this tensor's shape and dtype; None before, and set to None."""
+        """The gradient that backward has added up, of this tensor's shape and dtype; None before, and set to None.
+
+        Asking a tensor that is not a leaf for what it does not keep brings a UserWarning.
+        """
+        if self._grad is None and self.node is not None and not (self.is_leaf or self.retains_grad):
+            warnings.warn(
+                "the .grad of a tensor that is not a leaf is not kept; call .retain_grad() on it before backward, "
+                "or look at the leaf that it was computed from",
+                stacklevel=2,
+            )
         return self._grad
 
     @grad.setter
@@ -273,6 +283,8 @@ class Tensor(
 
     @requires_grad.setter
     def requires_grad(self, on: bool) -> None:
+        if on and not self.is_leaf:
+            raise RuntimeError("requires_grad can only be set on leaves; this tensor was computed of one that has it")
         self.requires_grad_(on)
 
     @property
@@ -313,7 +325,10 @@ class Tensor(
         return engine.make(self.array, None, self.storage)
 
     def detach_(self) -> Tensor:
-        self.node, self.view_of = None, None
+        """Forget the history; a view cannot, as its base would still know it."""
+        if self.view_of is not None:
+            raise RuntimeError("detach_: a view cannot be detached in place; use .detach()")
+        self.node = None
         return self
 
     @property
@@ -329,13 +344,23 @@ class Tensor(
         if self.node is not None:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
 
+    @property
+    def retains_grad(self) -> bool:
+        """Whether retain_grad() was called on this tensor, which is not a leaf."""
+        node = self.grad_fn
+        return node is not None and node.owner is not None and node.owner() is self
+
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf in `.grad`, too."""
         engine.retain_grad(self)
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> engine.HookHandle:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> engine.RemovableHandle:
         """Call `hook` with this tensor's complete gradient during backward; what it returns replaces the gradient."""
         return engine.add_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> engine.RemovableHandle:
+        """Call `hook` with this leaf when a backward pass has added to its `.grad`, so that it can be used at once."""
+        return engine.add_hook_after(self, hook)
 
     # --- arithmetic -----------------------------------------------------------------------------------------------
 

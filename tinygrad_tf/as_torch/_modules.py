@@ -50,9 +50,9 @@ OWN_PARTS = (  # parts of this package's own Transformers, in nn
 def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
     from tinygrad_tf import amp, func, nn
+    from tinygrad_tf.engine import RemovableHandle
     from tinygrad_tf.func import _trees
     from tinygrad_tf.methods.types import TYPE_NAMES
-    from tinygrad_tf.nn._hooks import RemovableHandle
 
     data_parallel = {"DataParallel": data_parallel_class()}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ def _gradients(name: str, gradients: Any, outputs: tuple[Any, ...]) -> list[Any]
     """One gradient or None for each output."""
     if gradients is None:
         return [None] * len(outputs)
+    if not isinstance(gradients, (engine.Tensor, Iterable)):
+        raise TypeError(f"{name} must be a Tensor, several, or None, got {type(gradients).__name__}")
     found = [gradients] if isinstance(gradients, engine.Tensor) else list(gradients)
     if len(found) != len(outputs):
         raise RuntimeError(
@@ -93,9 +96,9 @@ def grad(
     """
     roots, sources = _as_tuple("outputs", outputs), _as_tuple("inputs", inputs)
     if not only_inputs:
-        raise ValueError("grad always computes the gradients of `inputs` only: only_inputs=False is not supported")
+        warnings.warn("grad: only_inputs=False is ignored, as in PyTorch; use backward()", FutureWarning, stacklevel=2)
     if not sources:
-        raise ValueError("grad needs at least one input, got none")
+        raise RuntimeError("grad: `inputs` is empty; name the tensors whose gradients are wanted")
     if materialize_grads and allow_unused is False:
         raise ValueError("allow_unused must not be False when materialize_grads is True: zeros stand for unused inputs")
     gradients = _gradients("grad_outputs", grad_outputs, roots)

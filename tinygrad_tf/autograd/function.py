@@ -7,6 +7,7 @@ them besides: it puts the result's gradient into its slot, and the walk hands al
 from __future__ import annotations
 
 import functools
+import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.autograd._packing import kept_of_context
 from tinygrad_tf.autograd.grad_mode import no_grad
 from tinygrad_tf.engine import Node, Storage, Tensor, make
+from tinygrad_tf.graph import of_function
 from tinygrad_tf.ops import inplace
 
 
@@ -49,6 +51,7 @@ class Context:
         self._node: weakref.ref[Node] | None = None  # the Node holds the context, so the way back must be weak
         self._since = 0  # saved memory that was written to later than this has lost its value
         self._outputs: list[tuple[tuple[int, ...], Any]] = []
+        self._are_tensors: list[bool] = []  # all results in order; backward gets None for those that are none
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep inputs and results (or None) for backward, which gets them as `ctx.saved_tensors`."""
@@ -130,7 +133,10 @@ class _Call(engine.Operation):
     def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         context = self.load(node, create_graph)["context"]
         given = [g] if len(self.outputs) == 1 else list(g)
-        gradients = [self._tensor(i, g, create_graph, context) for i, g in enumerate(given)]
+        found = iter([self._tensor(i, g, create_graph, context) for i, g in enumerate(given)])
+        gradients = [next(found) if is_tensor else None for is_tensor in context._are_tensors]
+        if not hasattr(self.function, "backward"):
+            raise NotImplementedError(f"{self.function.__name__} needs a static method `backward` to be differentiated")
         returned = self.function.backward(context, *gradients)
         parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         return [p if p is None or create_graph else p.array for p in self._checked(node, parts)]
@@ -199,17 +205,19 @@ class Function:
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     setup_context: Callable[..., Any] | None = None
+    hands_on = False  # for tensors that nobody else will use: they may be changed in place afterwards
 
     def __init__(self) -> None:
         raise RuntimeError(f"{type(self).__name__} is not made as an object; call {type(self).__name__}.apply(...)")
 
     @classmethod
-    def apply(cls, *inputs: Any) -> Any:
-        """Run forward and record the call, if an input requires a gradient."""
-        for name in ("forward", "backward"):
-            if not hasattr(cls, name):
-                raise NotImplementedError(f"{cls.__name__} needs a static method `{name}`")
+    def apply(cls, *inputs: Any, **named: Any) -> Any:
+        """Run forward and record the call, if an input requires a gradient. named: inputs by their names in forward."""
+        if not hasattr(cls, "forward"):
+            raise NotImplementedError(f"{cls.__name__} needs a static method `forward`")
         context = Context()
+        if named or (cls.setup_context is not None and cls.forward.__defaults__):
+            inputs = _in_order(cls, context, inputs, named)
         nodes = [engine.current_node(x) if isinstance(x, Tensor) else None for x in inputs]
         context.needs_input_grad = tuple(n is not None for n in nodes)
         with no_grad():
@@ -227,6 +235,23 @@ class Function:
         else:
             results = _unrecorded(context, inputs, outputs)
         return results[0] if single else tuple(results)
+
+
+def _in_order(cls: type[Function], context: Context, inputs: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """All inputs by their places; those left out by their defaults if setup_context is to see them."""
+    before = (context,) if cls.setup_context is None else ()
+    try:
+        bound = inspect.signature(cls.forward).bind(*before, *inputs, **named)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.apply: {error}") from None
+    if cls.setup_context is not None:
+        bound.apply_defaults()
+    if bound.kwargs:
+        raise TypeError(
+            f"{cls.__name__}.apply: inputs are given by place, and `{next(iter(bound.kwargs))}` of forward cannot be; "
+            "give those before it, too, and write forward without keyword-only arguments"
+        )
+    return bound.args[len(before) :]
 
 
 def _check_dirty(cls: type[Function], context: Context, outputs: list[Any], recording: bool) -> None:
@@ -251,6 +276,8 @@ def _recorded(
     """The results with their Nodes; what is not a tensor, or has no gradient, as it is."""
     without = {id(t) for t in context._without_gradient}
     dirty = {id(t) for t in context._dirty}
+    given = {id(x) for x in inputs}
+    context._are_tensors = [isinstance(t, Tensor) for t in outputs]
     tensors = [t for t in outputs if isinstance(t, Tensor)]
     context._outputs.extend((t.array.shape, t.array.dtype) for t in tensors)
     value = tensors[0].array if len(tensors) == 1 else np.empty(len(tensors), object)
@@ -265,7 +292,8 @@ def _recorded(
             continue
         made = None
         if id(t) not in without and t.array.dtype.kind in "fV":
-            made = make(t.array, node if len(tensors) == 1 else _result_node(node, slot), t.storage)
+            view_of = None if id(t) in dirty else _lent(cls, t, given)
+            made = make(t.array, node if len(tensors) == 1 else _result_node(node, slot), t.storage, view_of)
         if id(t) in dirty:
             inplace.adopt(t, made)
             if made is None:  # what it was computed from is no longer what it holds
@@ -275,6 +303,16 @@ def _recorded(
         slot += 1
     _save(context, node, inputs, nodes, tensors)
     return results
+
+
+def _lent(cls: type[Function], t: Tensor, given: set[int]) -> Any:
+    """What a result in the memory of an input is a view of: writing to it would change the input unseen."""
+    base = t.view_of[0] if t.view_of is not None else t
+    if (base is t and id(t) not in given) or base.node is None:
+        return None
+    if cls.hands_on and base.node.operation is not None:
+        return None
+    return base, ((of_function, {}),)
 
 
 def _save(context: Context, node: Node, inputs: Sequence[Any], nodes: list[Node | None], tensors: list[Any]) -> None:

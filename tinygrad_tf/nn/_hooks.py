@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygrad_tf.autograd.function import Function
-from tinygrad_tf.engine import clock
+from tinygrad_tf.engine import RemovableHandle, clock
 from tinygrad_tf.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ class GivenMore:
 
     def __call__(self, *args: Any) -> Any:
         return self.hook(*args)
-
-
-class RemovableHandle:
-    """Removes the hook that it stands for."""
-
-    def __init__(self, hooks: dict[int, Any], key: int):
-        self.hooks, self.key = hooks, key
-
-    def remove(self) -> None:
-        self.hooks.pop(self.key, None)
 
 
 def add_hook(hooks: dict[int, Hook], hook: Hook, prepend: bool = False, more: bool = False) -> RemovableHandle:
@@ -72,6 +62,8 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
 
 class Passing(Function):
     """Hands tensors on, and their gradients through a function."""
+
+    hands_on = True
 
     @staticmethod
     def forward(ctx: Any, through: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -11,11 +11,11 @@ import numpy as np
 from tinygrad_tf._device import checked
 from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
+from tinygrad_tf.engine import RemovableHandle as RemovableHandle
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn._held import Held, HeldBuffers
 from tinygrad_tf.nn._hooks import GivenMore, add_hook, call_with_hooks
 from tinygrad_tf.nn._hooks import Hook as Hook
-from tinygrad_tf.nn._hooks import RemovableHandle as RemovableHandle
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
 from tinygrad_tf.nn._state import collect_state, load_state, names_of_own
 from tinygrad_tf.nn.parameter import Buffer, Parameter

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Storage, Tensor, clock, computed, current_node, hand_over, make, mode, primitive
+from tinygrad_tf.graph import NoWayBack
 from tinygrad_tf.ops._types import as_number, category
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 from tinygrad_tf.ops.shape import reshape
@@ -49,6 +50,10 @@ def check_writable(name: str, target: Tensor, recording: bool) -> None:
         why = _why_not_written(target.array, recording or name != "setitem_")
         if why is not None:
             raise RuntimeError(f"{name}: {why}; use .clone() first")
+    if mode.grad and target.view_of is not None and target.view_of[0].node is not None:
+        first = target.view_of[1][0][0]
+        if type(first) is NoWayBack:
+            raise RuntimeError(f"{name}: {first.what} cannot be changed in place; {first.instead}")
     if not recording:
         return
     root = target if target.view_of is None else target.view_of[0]
