@@ -147,6 +147,27 @@ def test_lazy_layers_become_plain_ones_as_in_pytorch(torch: ModuleType) -> None:
         nn.LazyConv1d(4, 2, groups=2)(tg.ones(1, 3, 5))
 
 
+def test_lazy_layers_take_their_sizes_from_weights_that_are_loaded() -> None:
+    """Before any input, as when a model is saved in one program and read in another."""
+
+    def made() -> nn.Sequential:
+        convolutions = (nn.LazyConv2d(4, 3, groups=2), nn.LazyBatchNorm2d(affine=False), nn.LazyConvTranspose2d(3, 2))
+        return nn.Sequential(*convolutions, nn.Flatten(), nn.LazyLinear(6), nn.LazyBatchNorm1d())
+
+    x, model, other = tg.randn(3, 2, 5, 5), made(), made()
+    assert repr(model[0].weight) == repr(model[4].bias) == "<UninitializedParameter>"
+    with pytest.raises(RuntimeError, match="no shape before its layer's first input"):
+        _ = model[0].weight.shape
+    other.load_state_dict(model.state_dict())  # neither has seen anything
+    model(x)
+    assert type(model[4].weight) is type(model[4].bias) is nn.Parameter
+    before = dict(model.state_dict())
+    other.load_state_dict(before)
+    assert repr(other) == repr(model) and other.eval()(x).equal(model.eval()(x))
+    with pytest.raises(RuntimeError, match=r"4.weight must have the shape \(6, 47\), got \(5, 47\)"):
+        made().load_state_dict({**before, "4.weight": before["4.weight"][:5, :47]})
+
+
 def test_values_that_can_be_counted() -> None:
     x = tg.tensor([[[1.0, 2.0, 4.0, 8.0]]], requires_grad=True)
     assert F.conv1d(x, tg.tensor([[[1.0, 10.0]]]), stride=2).tolist() == [[[21.0, 84.0]]]

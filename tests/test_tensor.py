@@ -8,6 +8,7 @@ import operator
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -139,6 +140,14 @@ def test_tensor_infers_pytorchs_dtype() -> None:
     tg.tensor(array)[0] = 1.0
     tg.from_numpy(array)[1] = 1.0
     assert array.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("make", [tg.tensor, tg.as_tensor, tg.Tensor, tg.FloatTensor, tg.ones(1).new_tensor])
+def test_a_tensor_in_a_list_is_its_one_element(make: Callable[[object], Tensor]) -> None:
+    one, two = tg.tensor([1.0]), tg.tensor([[2.0]], requires_grad=True)
+    assert make([one, two, 3]).tolist() == [1.0, 2.0, 3.0] and make([[one], [two]]).tolist() == [[1.0], [2.0]]
+    with pytest.raises(ValueError, match=r"only tensors of one element .* got the shape \(2,\); see stack"):
+        make([tg.ones(2), tg.ones(2)])
 
 
 def test_old_constructors() -> None:

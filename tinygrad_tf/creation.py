@@ -13,6 +13,7 @@ from tinygrad_tf import random
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
+from tinygrad_tf.methods._tools import plain_data
 from tinygrad_tf.ops._types import default_float, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
@@ -94,10 +95,10 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 
 def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
-    """Lists may hold tensors and NumPy numbers, whose dtype then counts; Python floats are float32 unless told."""
+    """Lists may hold NumPy numbers, and tensors of one element, whose dtype counts; else floats are float32."""
     if isinstance(data, (str, bytes)):
         raise TypeError(f"tensor: needs numbers or nested lists of them, got {type(data).__name__}")
-    plain = _without_tensors(data)
+    plain = plain_data(data)
     try:
         array = np.asarray(plain)
     except ValueError:
@@ -119,17 +120,6 @@ def _float_of(data: Any) -> np.dtype:
     if not isinstance(data, (list, tuple)) or set(map(type, data)) <= {float, int}:
         return default_float()
     return functools.reduce(promote_types, {_float_of(d) for d in data})
-
-
-def _without_tensors(data: Any) -> Any:
-    """Tensors in nested lists as NumPy arrays, 0-d ones as NumPy numbers; arrays as plain ones."""
-    if isinstance(data, Tensor):
-        return data.array if data.array.ndim else data.array[()]
-    if isinstance(data, np.ndarray):
-        return plain_array(data)
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, np.ndarray, list, tuple)) for d in data):
-        return [_without_tensors(d) for d in data]
-    return data
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:

@@ -13,7 +13,7 @@ from tinygrad_tf import engine
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
 from tinygrad_tf.methods import ElementwiseMethods, IndexingMethods, PythonTypeMethods, ReductionMethods, ShapeMethods
-from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.methods._tools import in_place, operand, plain_data
 from tinygrad_tf.ops import compare, elementwise, index, inplace, linalg
 from tinygrad_tf.ops._types import axis, default_float, plain_array
 from tinygrad_tf.printing import tensor_format, tensor_repr
@@ -547,7 +547,7 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
 def _floats(data: Any) -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
-            return np.asarray(data, dtype=default_float())
+            return np.asarray(plain_data(data), dtype=default_float())
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"Tensor: nested lists of numbers must have the same length at each level ({error})"

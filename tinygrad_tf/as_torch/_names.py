@@ -40,7 +40,6 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
-    "nn.LazyLinear": "its weights can be loaded only after the first input: before, they have no elements",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
     "linalg.det": "of a singular matrix has the gradient that it has, its cofactors; PyTorch gives 0",
     "linalg.lstsq": "the gradient of the solution heeds rcond; PyTorch's is that without it",

@@ -26,6 +26,21 @@ def operand(x: Any) -> Any:
 
 
 def in_place(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def plain_data(data: Any) -> Any:
+    """Nested lists with NumPy numbers in place of tensors, whose one element counts whatever the shape around it."""
+    if isinstance(data, Tensor):
+        if data.array.size != 1:
+            raise ValueError(
+                f"tensor: only tensors of one element may be in a list, got the shape {data.array.shape}; see stack"
+            )
+        return data.array.reshape(())[()]
+    if isinstance(data, np.ndarray):
+        return plain_array(data)
+    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, np.ndarray, list, tuple)) for d in data):
+        return [plain_data(d) for d in data]
+    return data
+
+
     """The method that writes its result into the tensor's own memory (ops/inplace.py), and returns the tensor."""
     name = method.__name__.strip("_") + "_"
 

@@ -97,6 +97,7 @@ from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.multihead import MultiheadAttention
 from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm
 from tinygrad_tf.nn.parameter import Buffer, Parameter
+from tinygrad_tf.nn.parameter import UninitializedParameter as UninitializedParameter
 from tinygrad_tf.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad_tf.creation import zeros
 from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
 
@@ -31,6 +32,27 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return super().__deepcopy__(memo)
+
+
+class UninitializedParameter(Parameter):
+    """A Parameter of a lazy layer that has not seen an input: it has no shape, and becomes a Parameter with one.
+
+    >>> from tinygrad_tf import nn
+    >>> nn.LazyLinear(3).weight
+    <UninitializedParameter>
+    """
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("an uninitialized parameter has no shape before its layer's first input: call forward first")
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become a Parameter of zeros of that shape."""
+        self.data = zeros(*shape, device=device, dtype=self.dtype if dtype is None else dtype)
+        self.__class__ = Parameter  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
 
 class Buffer(Tensor):
