@@ -530,6 +530,7 @@ def test_gradients_of_weight_and_bias_on_tiles(all_on_tiles, rows, out, channels
     without = kernels.linear_backward(g, x, normal(2, out, channels), need_x=False, need_bias=False)
     assert without[0] is None and np.array_equal(without[1], dweight) and without[2] is None
     check(dx, g, normal(2, out, channels))
+    assert np.array_equal(dx, kernels.matmul(g, normal(2, out, channels)))  # both at once, or one by one
 
 
 @pytest.mark.parametrize("tiles", [pytest.param(True, marks=tiles_only), False])
@@ -569,6 +570,26 @@ def test_an_infinite_gradient_of_a_weight(all_on_tiles):
     with np.errstate(invalid="ignore"):
         _, dweight, dbias = kernels.linear_backward(g, x, normal(2, 96, 64))
     assert np.array_equal(~np.isfinite(dweight).all(1), np.arange(96) == 5) and dbias[5] == np.inf
+
+
+@tiles_only
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("number", [np.inf, 2.0**61, 2.0**-60])
+def test_gradients_at_once_of_numbers_that_do_not_suit(all_on_tiles, which, number):
+    """They are made one by one then, each as it would be by itself; a small number among zeros does not suit either."""
+    arrays = [normal(0, 400, 96), normal(1, 400, 64), normal(2, 96, 64)]
+    if number < 1:
+        arrays[which][:] = 0
+    arrays[which][3, 5] = number
+    g, x, weight = arrays
+    assert _pieces_product.linear_gradients_in_pieces(g, x, weight, True) is None
+    with np.errstate(invalid="ignore"):
+        found = kernels.linear_backward(g, x, weight)
+        plain = [a.astype(np.float64) for a in arrays]
+        wanted = plain[0] @ plain[2], plain[0].T @ plain[1], plain[0].sum(0)
+    for got, want in zip(found, wanted, strict=True):
+        usual = np.median(np.abs(want[np.isfinite(want)]))
+        assert np.allclose(got, want, rtol=1e-4, atol=1e-4 * usual, equal_nan=True)
 
 
 @tiles_only

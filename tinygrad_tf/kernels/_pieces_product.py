@@ -15,6 +15,7 @@ from tinygrad_tf.kernels._matrix_tiles import WORDS as WORD_TYPES
 from tinygrad_tf.kernels._pieces import PAIR
 from tinygrad_tf.kernels._pieces_blocks import multiply
 from tinygrad_tf.kernels._pieces_deep import multiply_deep
+from tinygrad_tf.kernels._pieces_linear import multiply_gradients
 
 LARGEST = int(np.array(2.0**60, np.float32).view(np.int32))  # the bits of positive floats are ordered as they are
 SMALLEST = int(np.array(2.0**-40, np.float32).view(np.int32))
@@ -126,6 +127,21 @@ def multiply_in_pieces(
     return suits(*found)
 
 
+def linear_in_pieces(x: NDArray[Any], weight: NDArray[Any], bias: NDArray[Any] | None, y: NDArray[Any]) -> bool:
+    """y = x @ weight.T + bias for contiguous x (M, K) and weight (N, K), as `multiply_in_pieces` makes it."""
+    (M, K), N = x.shape, weight.shape[0]
+    pieces = precision.pieces()
+    blocks = cut(M, N, K, False, pieces)
+    if blocks is None:
+        return False
+    addend = NO_SUMS if bias is None else bias
+    found = multiply(
+        M, N, K, x.ravel(), 0, K, 1, weight.ravel(), 0, 1, K, y.ravel(), bias is not None, addend, WORDS[pieces],
+        *blocks,
+    )  # fmt: skip
+    return suits(*found)
+
+
 def weight_gradient_in_pieces(
     g: NDArray[Any], x: NDArray[Any], need_sums: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
@@ -139,6 +155,25 @@ def weight_gradient_in_pieces(
     words = WORDS[1 if g.dtype == np.uint16 else precision.pieces()]
     found = multiply_deep(M, N, K, g.ravel(), 0, M, x.ravel(), 0, N, c.ravel(), sums, words, *deep, STRETCH)
     return (c, sums[:M]) if suits(*found) else None
+
+
+def linear_gradients_in_pieces(
+    g: NDArray[Any], x: NDArray[Any], weight: NDArray[Any], need_sums: bool
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]] | None:
+    """g @ weight, g.T @ x and the sums of g's columns, for g (M, N), x (M, K) and weight (N, K) of float32; None if
+    they are to be made one by one."""
+    (M, N), K = g.shape, x.shape[1]
+    pieces = precision.pieces()
+    blocks, deep = cut(M, K, N, True, pieces), cut_deep(N, K, M)
+    if blocks is None or deep is None or not (g.flags.carray and x.flags.carray and weight.flags.carray):
+        return None
+    dx, dweight = np.empty((M, K), np.float32), np.empty((N, K), np.float32)
+    sums = np.empty(deep.parts * N if need_sums else 0, np.float32)
+    of_g, of_weight, of_x = multiply_gradients(
+        M, N, K, g.ravel(), x.ravel(), weight.ravel(), dx.ravel(), dweight.ravel(), sums, WORDS[pieces], NO_SUMS,
+        *blocks, *deep, STRETCH,
+    )  # fmt: skip
+    return (dx, dweight, sums[:N]) if suits(of_g, of_weight) and suits(of_g, of_x) else None
 
 
 def suits(largest_a: int, largest_b: int) -> bool:
