@@ -736,3 +736,50 @@ def test_what_is_not_a_number_stays_where_it_is() -> None:
     means = F.adaptive_avg_pool1d(tg.tensor([[[nan, 1.0, 2.0, 3.0, 5.0]]]), 3)
     assert math.isnan(means[0, 0, 0].item()) and means[0, 0, 1:].tolist() == [2.0, 4.0]
     assert F.prelu(tg.tensor(-2.0), tg.tensor([0.5])).shape == ()
+
+
+RESET: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "LayerNorm": lambda n, kinds: n.LayerNorm(4, **kinds),
+    "RMSNorm": lambda n, kinds: n.RMSNorm(4, **kinds),
+    "GroupNorm": lambda n, kinds: n.GroupNorm(2, 4, **kinds),
+    "BatchNorm1d": lambda n, kinds: n.BatchNorm1d(4, **kinds),
+    "InstanceNorm2d": lambda n, kinds: n.InstanceNorm2d(4, affine=True, track_running_stats=True, **kinds),
+    "PReLU": lambda n, kinds: n.PReLU(3, **kinds),
+    "LSTM": lambda n, kinds: n.LSTM(3, 4, **kinds),
+    "GRU": lambda n, kinds: n.GRU(3, 4, 2, bidirectional=True, **kinds),
+    "RNN": lambda n, kinds: n.RNN(3, 4, **kinds),
+    "RNNCell": lambda n, kinds: n.RNNCell(3, 4, **kinds),
+    "LSTMCell": lambda n, kinds: n.LSTMCell(3, 4, **kinds),
+    "GRUCell": lambda n, kinds: n.GRUCell(3, 4, bias=False, **kinds),
+    "Embedding": lambda n, kinds: n.Embedding(4, 3, padding_idx=1, **kinds),
+    "Bilinear": lambda n, kinds: n.Bilinear(2, 3, 4, **kinds),
+}
+
+
+@pytest.mark.parametrize("name", RESET)
+def test_layers_begin_anew_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    """By reset_parameters, which programs call on every module that has it, and in the dtype that was asked for."""
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(3)
+        layer = RESET[name](t.nn, {"device": "cpu", "dtype": t.float64})
+        with t.no_grad():
+            for value in layer.state_dict().values():
+                value += 2
+        layer.reset_parameters()
+        found.append([value.numpy() for value in layer.state_dict().values()])
+    for want, got in zip(*found, strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_a_norm_of_ones_own_says_where_it_starts() -> None:
+    class Other(nn.LayerNorm):
+        def reset_parameters(self) -> None:
+            nn.init.constant_(self.weight, 3)
+
+    assert Other(2).weight.tolist() == [3.0, 3.0]
+    norm = nn.BatchNorm1d(2, affine=False)
+    norm(tg.randn(5, 2))
+    norm.reset_running_stats()
+    assert [v.tolist() for v in norm.buffers()] == [[0.0, 0.0], [1.0, 1.0], 0]

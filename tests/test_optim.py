@@ -373,3 +373,51 @@ def test_optimisers_and_schedules_written_for_older_versions() -> None:
     optimizer.step = lambda: None  # type: ignore[method-assign,assignment]
     schedule.step()
     assert optimizer.param_groups[0]["lr"] == 0.4
+
+
+class _Plain(optim.Optimizer):
+    """As users write one: a step of their own, on the base class."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, {"lr": 0.5})
+
+    def step(self, closure: Any = None) -> Any:
+        for p in self.param_groups[0]["params"]:
+            p.data -= 0.5 * p.grad.data
+        return None if closure is None else closure()
+
+
+class _Above(optim.SGD):
+    def step(self, closure: Any = None) -> Any:
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("make", [_Plain, _Above, optim.SGD], ids=["own step", "step above a step", "SGD"])
+def test_hooks_around_a_step(make: Callable[..., Any]) -> None:
+    p = nn.Parameter(tg.ones(1))
+    optimizer, seen = make([p], **({} if make is _Plain else {"lr": 0.5})), []
+    before = optimizer.register_step_pre_hook(lambda o, args, kwargs: seen.append((p.item(), len(args), *kwargs)))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append(p.item()))
+    p.grad = tg.ones(1)
+    assert optimizer.step(closure=lambda: 7) == 7 and seen == [(1.0, 1, "closure"), 0.5]
+    before.remove()
+    copy.deepcopy(optimizer).step()  # a copy has no hooks
+    optimizer.step(None)
+    assert seen[2:] == [0.0]
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
+    with pytest.raises(RuntimeError, match=r"None or \(args, kwargs\), got 3"):
+        optimizer.step()
+
+
+def test_hooks_on_the_state_of_an_optimizer() -> None:
+    optimizer, seen = optim.SGD([nn.Parameter(tg.ones(1))], lr=0.5), []
+    optimizer.register_state_dict_pre_hook(lambda o: seen.append("before"))
+    optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1})
+    optimizer.register_state_dict_post_hook(lambda o, state: seen.append(len(state)), prepend=True)
+    state = optimizer.state_dict()
+    assert seen == ["before", 2] and state["more"] == 1
+    state["param_groups"][0]["lr"] = 0.25
+    optimizer.register_load_state_dict_pre_hook(lambda o, given: given.pop("more") and None)
+    optimizer.register_load_state_dict_post_hook(lambda o: seen.append(o.param_groups[0]["lr"]))
+    optimizer.load_state_dict(state)
+    assert seen[2:] == [0.25] and "more" in state

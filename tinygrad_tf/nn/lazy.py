@@ -143,10 +143,6 @@ class LazyBatchNorm1d(_Lazy, BatchNorm1d):
     def _size_in(self, weight: Tensor) -> int:
         return weight.shape[0]
 
-    def forward(self, input: Tensor) -> Tensor:
-        self._become(self._size_of(input))
-        return self.forward(input)
-
     def _take(self, size: int) -> None:
         self.num_features = size
         _materialize(self.weight, (size,))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.creation import ones, zeros
+from tinygrad_tf.creation import empty, ones, zeros
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn import init
 from tinygrad_tf.nn.functional.layers import layer_norm
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
@@ -16,7 +17,16 @@ from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
 
 
-class LayerNorm(Module):
+class _Norm(Module):
+    """What all of them have: a scale that starts at 1 and a shift that starts at 0, if they have them."""
+
+    def reset_parameters(self) -> None:
+        """Scale by 1 and shift by 0 again."""
+        for name, parameter in self._parameters.items():
+            init.constant_(parameter, 1 if name == "weight" else 0)
+
+
+class LayerNorm(_Norm):
     """Normalise the last axes to mean 0 and variance 1, then scale and shift (Ba et al., 2016)."""
 
     def __init__(
@@ -31,8 +41,11 @@ class LayerNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
-        self.bias = Parameter(zeros(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
+        self.weight = (
+            Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
+        )
+        self.bias = Parameter(empty(self.normalized_shape, dtype=dtype)) if elementwise_affine and bias else None
+        self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
         if not isinstance(input, Tensor):
@@ -44,7 +57,7 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, {affine}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_Norm):
     """Divide the last axes by their root mean square, then scale (Zhang and Sennrich, 2019)."""
 
     def __init__(
@@ -58,7 +71,10 @@ class RMSNorm(Module):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
+        self.weight = (
+            Parameter(empty(self.normalized_shape, dtype=dtype, device=device)) if elementwise_affine else None
+        )
+        self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -67,7 +83,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Norm):
     """Normalise groups of channels (axis 1), each with all further axes, then scale and shift (Wu and He, 2018)."""
 
     def __init__(
@@ -85,8 +101,9 @@ class GroupNorm(Module):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_channels {num_channels} do not split into num_groups {num_groups}")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        self.weight = Parameter(ones(num_channels, dtype=dtype, device=device)) if affine else None
-        self.bias = Parameter(zeros(num_channels, dtype=dtype)) if affine and bias else None
+        self.weight = Parameter(empty(num_channels, dtype=dtype, device=device)) if affine else None
+        self.bias = Parameter(empty(num_channels, dtype=dtype)) if affine and bias else None
+        self.reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
@@ -96,7 +113,7 @@ class GroupNorm(Module):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"
 
 
-class BatchNorm1d(Module):
+class BatchNorm1d(_Norm):
     """Normalise each channel over the batch, x (N, C) or (N, C, L), then scale and shift (Ioffe and Szegedy, 2015).
 
     In training, running_mean and running_var move towards the batch's by `momentum` (None: they are the mean of all
@@ -124,12 +141,23 @@ class BatchNorm1d(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        self.weight = Parameter(ones(num_features, dtype=dtype, device=device)) if affine else None
-        self.bias = Parameter(zeros(num_features, dtype=dtype)) if affine and bias else None
+        self.weight = Parameter(empty(num_features, dtype=dtype, device=device)) if affine else None
+        self.bias = Parameter(empty(num_features, dtype=dtype)) if affine and bias else None
         track = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, dtype=dtype) if track else None)
         self.register_buffer("running_var", ones(num_features, dtype=dtype) if track else None)
         self.register_buffer("num_batches_tracked", make(np.zeros((), np.int64)) if track else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches so far: mean 0, variance 1."""
+        for tensor, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
+            if tensor is not None:
+                init.constant_(tensor, value)
+
+    def reset_parameters(self) -> None:
+        self.reset_running_stats()
+        super().reset_parameters()
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.dimensions or input.shape[1] != self.num_features:

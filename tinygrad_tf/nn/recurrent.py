@@ -103,6 +103,8 @@ class _Recurrent(_Step, Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ):
         super().__init__()
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
@@ -114,7 +116,7 @@ class _Recurrent(_Step, Module):
         for layer in range(num_layers):
             size = input_size if layer == 0 else hidden_size * self.directions
             for suffix in self._suffixes(layer):
-                self._add_parameters(suffix, size)
+                self._add_parameters(suffix, size, device, dtype)
         self.reset_parameters()
 
     @property
@@ -124,13 +126,13 @@ class _Recurrent(_Step, Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: self.directions]
 
-    def _add_parameters(self, suffix: str, size: int) -> None:
+    def _add_parameters(self, suffix: str, size: int, device: Any, dtype: Any) -> None:
         rows = self.gates * self.hidden_size
-        setattr(self, f"weight_ih{suffix}", Parameter(empty(rows, size)))
-        setattr(self, f"weight_hh{suffix}", Parameter(empty(rows, self.hidden_size)))
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, size), "weight_hh": (rows, self.hidden_size)}
         if self.bias:
-            setattr(self, f"bias_ih{suffix}", Parameter(empty(rows)))
-            setattr(self, f"bias_hh{suffix}", Parameter(empty(rows)))
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        for name, shape in shapes.items():
+            setattr(self, f"{name}{suffix}", Parameter(empty(shape, device=device, dtype=dtype)))
 
     def reset_parameters(self) -> None:
         bound = 1.0 / math.sqrt(self.hidden_size)
@@ -269,9 +271,11 @@ class RNN(_RNNStep, _Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        device: Any = None,
+        dtype: Any = None,
     ):
         self.nonlinearity = _check_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional)
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
 
 
 class LSTM(_LSTMStep, _Recurrent):
@@ -301,16 +305,19 @@ class GRU(_GRUStep, _Recurrent):
 class _Cell(_Step, Module):
     """One step of one layer, with PyTorch's weight_ih, weight_hh, bias_ih and bias_hh."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__()
         self.input_size = check_size(f"{self._get_name()}: input_size", input_size)
         self.hidden_size = check_size(f"{self._get_name()}: hidden_size", hidden_size)
         rows = self.gates * hidden_size
-        self.weight_ih = Parameter(empty(rows, input_size))
-        self.weight_hh = Parameter(empty(rows, hidden_size))
-        self.bias_ih = Parameter(empty(rows)) if bias else None
-        self.bias_hh = Parameter(empty(rows)) if bias else None
-        bound = 1.0 / math.sqrt(hidden_size)
+        self.weight_ih = Parameter(empty(rows, input_size, device=device, dtype=dtype))
+        self.weight_hh = Parameter(empty(rows, hidden_size, device=device, dtype=dtype))
+        self.bias_ih = Parameter(empty(rows, dtype=dtype)) if bias else None
+        self.bias_hh = Parameter(empty(rows, dtype=dtype)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1.0 / math.sqrt(self.hidden_size)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
 
@@ -339,9 +346,17 @@ class _Cell(_Step, Module):
 class RNNCell(_RNNStep, _Cell):
     """One step of an RNN: input (N, I) and h (N, H) to h (N, H)."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh"):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ):
         self.nonlinearity = _check_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, bias)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     def extra_repr(self) -> str:
         kind = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make, recording
+from tinygrad_tf.optim._hooks import Hooked
 from tinygrad_tf.tensor import Tensor
 
 
@@ -22,7 +23,7 @@ class _Required:
 required = _Required()
 
 
-class Optimizer:
+class Optimizer(Hooked):
     """Base class. `params` are tensors, (name, tensor) pairs, or dictionaries with "params" and own settings each.
 
     state: for each parameter a dictionary of arrays and numbers; state_dict numbers the parameters in order.
@@ -86,13 +87,15 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State and settings, with the parameters numbered in order."""
+        self._changed_by_hooks("state_pre")
         number = {id(p): i for i, p in enumerate(self._params())}
         groups = [
             {**{k: v for k, v in g.items() if k != "params"}, "params": [number[id(p)] for p in g["params"]]}
             for g in self.param_groups
         ]
         state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
-        return {"state": state, "param_groups": groups}
+        found: dict[str, Any] = self._changed_by_hooks("state_post", {"state": state, "param_groups": groups})
+        return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take state and settings over; groups must match in number and size.
@@ -100,6 +103,7 @@ class Optimizer:
         As in PyTorch, tensors of the right dtype are taken over as they are: to go on with both optimisers, load a copy
         (`copy.deepcopy(state_dict)`).
         """
+        state_dict = self._changed_by_hooks("load_pre", dict(state_dict))
         groups = state_dict["param_groups"]
         sizes = [len(g["params"]) for g in groups], [len(g["params"]) for g in self.param_groups]
         if sizes[0] != sizes[1]:
@@ -112,6 +116,7 @@ class Optimizer:
                 self.state[p] = {k: _fitting(v, p) for k, v in state_dict["state"][i].items()}
         for own, loaded in zip(self.param_groups, groups, strict=True):
             own.update({k: v for k, v in loaded.items() if k != "params"})
+        self._changed_by_hooks("load_post")
 
     def _params(self) -> Iterable[Tensor]:
         return (p for g in self.param_groups for p in g["params"])
