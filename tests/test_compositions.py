@@ -105,6 +105,39 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda t, a: t.view_as_real(t.view_as_complex(a.reshape(3, 2, 2))[1:].unsqueeze(1).transpose(0, 2)).flatten(2),
         (A,),
     ),
+    "var_mean of a truth": (lambda t, a: t.stack([*t.var_mean(a, False), *t.std_mean(a, True)]), (A,)),
+    "cov with weights": (
+        lambda t, a: t.cov(a, fweights=t.tensor([1, 2, 0, 3]), aweights=a.detach()[0].abs())
+        + t.cov(a, fweights=t.tensor([2, 1, 1, 1]))
+        + t.cov(a, correction=0, aweights=a.detach()[0].abs()),
+        (A,),
+    ),
+    "cdist by its mode": (lambda t, a, b: t.cdist(a, b, 2.0, "donot_use_mm_for_euclid_dist"), (A, B)),
+    "diff no times": (lambda t, a: t.diff(a, 0, prepend=a), (A,)),
+    "nuclear norm": (lambda t, a: t.norm(a, "nuc").unsqueeze(0) + a.norm("nuc", dim=(0, 1)), (A,)),
+    "norms beside 0": (
+        lambda t, a: t.stack([t.linalg.vector_norm(a, p) for p in (0.5, 1.5, -0.5)]),
+        (np.array([0.0, 2.0, -1.0]),),
+    ),
+    "norm 0": (lambda t, a: t.linalg.vector_norm(a * a, 0) + 0.0 * a.sum(), (SPECIAL[:3],)),
+    "products that meet": (
+        lambda t, a, b: a.scatter_reduce(0, t.tensor([0, 0, 0, 1, 1, 1, 0]), b, "prod", include_self=False)
+        + a.scatter_reduce(0, t.tensor([0, 0, 0, 1, 1, 1, 0]), b, "prod"),
+        (np.array([3.0, 2.0, 5.0]), np.array([0.0, 3.0, 4.0, 5.0, 0.0, 0.0, 7.0])),
+    ),
+    "extremes of a number": (lambda t, a, b: a.scatter_reduce(0, t.tensor(0), b, "amin"), (A[0, 0], B[0, 0])),
+    "slices named twice": (lambda t, a, b: a.index_fill(1, t.tensor([0, 2, 0]), b), (A, B[0, 0])),
+    "gather from a number": (
+        lambda t, a: t.gather(a, 0, t.tensor([0, 0])) + a.reshape(1).gather(0, t.tensor(0)),
+        (A[0, 0],),
+    ),
+    "gather of nothing": (lambda t, a: t.gather(a, 0, t.zeros(2, 0, dtype=t.int64)), (A[0],)),
+    "take_along_dim of all": (lambda t, a: t.take_along_dim(a, t.tensor([[1, 5]])), (A,)),
+    "where of bytes": (lambda t, a, b: t.where((a > 0).to(t.uint8), a, b), (A, B)),
+    "complex of a number": (lambda t, a, b: t.view_as_real(t.complex(a, b[0, 0])), (A, B)),
+    "group norm of nothing": (lambda t, a: t.nn.functional.group_norm(a[:0], 2), (A,)),
+    "windows of nothing": (lambda t, a: t.nn.functional.unfold(a.reshape(1, 3, 4)[:0].unsqueeze(1), 2), (A,)),
+    "reflections of nothing": (lambda t, a: t.nn.functional.pad(a.unsqueeze(0)[:0], (1, 2), "reflect"), (A,)),
     "complex angle": (lambda t, a, b: t.complex(a, b).angle() + t.complex(a, b).real, (A, B)),
 }  # fmt: skip
 NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
@@ -165,11 +198,78 @@ def test_several_tensors_into_one_that_is_there() -> None:
         (lambda: tg.ones(2).clamp("a"), TypeError, "clamp: min must be a number or a tensor, got 'a'"),
         (lambda: tg.quantile(tg.ones(2), 0.5, interpolation="no"), RuntimeError, "interpolation must be one of linear"),
         (lambda: tg.quantile(tg.ones(2), tg.ones(1, 1)), RuntimeError, "q must be a number or a vector"),
+        (lambda: tg.cov(tg.ones(2, 3), fweights=tg.ones(3)), RuntimeError, "cov: fweights must be integers, got .*32"),
+        (
+            lambda: tg.cov(tg.ones(2, 3), aweights=tg.ones(2)),
+            RuntimeError,
+            "cov: aweights must have one entry for each",
+        ),
+        (lambda: tg.cov(tg.ones(2, 3), aweights=-tg.ones(3)), RuntimeError, "cov: aweights must not be negative"),
+        (lambda: tg.cdist(tg.ones(1, 2), tg.ones(1, 2), 2.0, "fast"), ValueError, "compute_mode must be one of use_mm"),
+        (lambda: tg.diff(tg.ones(3), -1), RuntimeError, "diff: n must not be negative, got -1"),
+        (lambda: tg.arange(0, math.inf), RuntimeError, "arange: needs finite numbers"),
+        (lambda: tg.arange(0, 9, 0.5, dtype=tg.int64), RuntimeError, "arange: step must not be 0 in int64, got 0.5"),
+        (lambda: tg.linspace(0, 3, 1.0), TypeError, "linspace: steps must be an integer, got 1.0"),
+        (lambda: tg.linspace(tg.ones(2), 3, 4), RuntimeError, "linspace: start must be a number or a 0-d tensor"),
+        (lambda: tg.logspace(0, 3, -1), RuntimeError, "logspace: steps must not be negative, got -1"),
+        (lambda: tg.isclose(tg.ones(1), tg.ones(1), -1.0), RuntimeError, "isclose: rtol and atol must not be negative"),
+        (lambda: tg.polar(2, tg.ones(1)), TypeError, "polar: abs must be a tensor, got int"),
+        (lambda: tg.addmm(tg.eye(2).long(), *[tg.eye(2).long()] * 2, alpha=0.5), RuntimeError, "addmm: integers need"),
+        (lambda: tg.searchsorted(tg.ones(2), 1.0, side="up"), RuntimeError, "side must be 'left' or 'right'"),
+        (lambda: tg.searchsorted(tg.ones(2), 1.0, sorter=tg.ones(2)), RuntimeError, "sorter must be int64"),
+        (lambda: tg.ones(3).narrow(0, 4, 0), IndexError, r"narrow: start must be in \[-3, 3\] along dim 0, got 4"),
+        (lambda: tg.ones(4)[2:].as_strided((2,), (1,), 1), RuntimeError, "as_strided: size"),
     ],
 )
 def test_bad_arguments_are_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+def test_integers_are_counted_and_stay_integers(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        assert t.arange(-0.9, 2.1, 2.0, dtype=t.uint8).tolist() == [0, 2]
+        assert t.arange(0.0, -8.000001, -4.0, dtype=t.int64).tolist() == [0, -4]
+        assert t.linspace(4.3, 0, 9, dtype=t.uint8).tolist() == [4, 3, 3, 2, 2, 1, 1, 0, 0]
+        assert t.diff(t.tensor([True, False, False])).tolist() == [True, False]
+        assert t.logsumexp(t.tensor([True, True]), 0).dtype == t.angle(t.tensor([1])).dtype == t.float32
+        assert t.addr(t.tensor([[True]]), t.tensor([True]), t.tensor([False]), beta=3).tolist() == [[True]]
+        ones = t.tensordot(t.ones(1, 2, dtype=t.uint8), t.ones(3, 2, dtype=t.uint8), ([0, 1], [0, 1]))
+        assert ones.item() == 6 and ones.dtype == t.uint8
+        cut = t.nn.functional.hardtanh(t.tensor([-3, 0, 9]), -1.5, 2.5)
+        assert cut.tolist() == [-1, 0, 2] and cut.dtype == t.int64
+
+
+def test_places_in_what_a_sorter_sorts(torch: ModuleType) -> None:
+    rows = [[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]]
+    for t in (torch, tg):
+        x = t.tensor(rows)
+        found = t.searchsorted(x, t.tensor([[1.0, 2.5], [9.0, 4.0]]), sorter=x.argsort(), side="right")
+        assert found.tolist() == [[1, 2], [3, 1]]
+
+
+def test_numbers_that_are_none_differ_from_each_other(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        values, counts = t.unique(t.tensor([math.nan, 1.0, math.nan, 1.0]), return_counts=True)
+        assert values[0] == 1.0 and len(values) == 3 and counts.tolist() == [2, 1, 1]
+        assert t.unique_consecutive(t.tensor(3.0)).tolist() == [3.0]
+        assert t.unique_consecutive(t.zeros(0)).tolist() == []
+
+
+def test_results_have_pytorchs_names(torch: ModuleType) -> None:
+    def text(t: Any) -> list[str]:
+        A = t.tensor([[2.0, 0.0], [0.0, 3.0]])
+        found = [t.slogdet(A), t.linalg.slogdet(A), t.aminmax(A), t.max(A, 0), t.linalg.eigh(A), t.linalg.lu_factor(A)]
+        return [f"{found!r}", f"{t.aminmax(A, dim=0).min} {A.slogdet().logabsdet}"]
+
+    assert text(tg) == text(torch)
+
+
+def test_strides_count_from_the_start_of_the_memory(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        x = t.arange(20.0)[10:]
+        assert x.as_strided((2, 2), (1, 2), 11).tolist() == [[11.0, 13.0], [12.0, 14.0]]
+        assert x.as_strided((2,), (3,)).tolist() == [10.0, 13.0]
 
 
 SQUARES = tg.ones(2, 3)
@@ -235,7 +335,7 @@ def test_complex_numbers_are_pairs() -> None:
     with pytest.raises(TypeError, match="persistent=False"):
         model.register_buffer("others", z)  # type: ignore[arg-type]
     for make, words in (
-        (lambda: tg.complex(tg.ones(2), tg.ones(3)), r"one shape and dtype, got .*\(2,\) and .*\(3,\)"),
+        (lambda: tg.complex(tg.ones(2), tg.ones(3)), r"complex: shapes \(2,\).* \(3,\) do not broadcast"),
         (lambda: tg.view_as_complex(tg.ones(3)), r"2 entries, got shape \(3,\)"),
         (lambda: tg.view_as_real(tg.ones(3)), "needs a complex tensor, got Tensor"),  # type: ignore[arg-type]
     ):

@@ -14,7 +14,9 @@ import numpy as np
 
 from tinygrad_tf.creation import zeros_like
 from tinygrad_tf.dtypes import DType
-from tinygrad_tf.functions import atan2, stack, where
+from tinygrad_tf.functions import atan2, get_default_dtype, stack, where
+from tinygrad_tf.ops._types import wants_tensor
+from tinygrad_tf.ops.shape import broadcast_shapes
 from tinygrad_tf.tensor import Size, Tensor
 
 complex64, complex128 = DType("complex64"), DType("complex128")
@@ -220,13 +222,28 @@ def _alike(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a, (b if a.shape == b.shape else b.expand(a.shape)).to(a.dtype)
 
 
+def _check_parts(name: str, **parts: Any) -> None:
+    """Refuse what are not two floating point tensors of one dtype."""
+    for argument, part in parts.items():
+        if not isinstance(part, Tensor):
+            raise wants_tensor(name, argument, part)
+    first, second = parts.values()
+    if first.dtype != second.dtype or not first.is_floating_point():
+        wanted = " and ".join(parts)
+        got = f"{first.dtype} and {second.dtype}"
+        raise RuntimeError(f"{name}: {wanted} must be of one floating point dtype, got {got}")
+
+
 def complex(real: Tensor, imag: Tensor) -> ComplexTensor:
-    """real + i imag."""
-    return ComplexTensor(real, imag)
+    """real + i imag, in their common shape."""
+    _check_parts("complex", real=real, imag=imag)
+    common = broadcast_shapes("complex", real.array.shape, imag.array.shape)
+    return ComplexTensor(real.expand(common), imag.expand(common))
 
 
 def polar(abs: Tensor, angle: Tensor) -> ComplexTensor:
     """abs (cos angle + i sin angle)."""
+    _check_parts("polar", abs=abs, angle=angle)
     return ComplexTensor(abs * angle.cos(), abs * angle.sin())
 
 
@@ -266,7 +283,10 @@ def conj(input: Tensor | ComplexTensor) -> Any:
 
 def angle(input: Tensor | ComplexTensor) -> Tensor:
     """The angle of complex numbers, between -pi and pi; of real ones 0, or pi for those below 0."""
-    return input.angle() if isinstance(input, ComplexTensor) else ComplexTensor(input, zeros_like(input)).angle()
+    if isinstance(input, ComplexTensor):
+        return input.angle()
+    real = input if input.is_floating_point() else input.to(get_default_dtype())
+    return ComplexTensor(real, zeros_like(real)).angle()
 
 
 def is_complex(input: Tensor | ComplexTensor) -> bool:

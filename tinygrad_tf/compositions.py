@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from tinygrad_tf.creation import arange
+from tinygrad_tf.creation import arange, ones
+from tinygrad_tf.dtypes import bool_
 from tinygrad_tf.engine import expand, make
 from tinygrad_tf.functions import get_default_dtype, stack
-from tinygrad_tf.methods._tools import check_all, numpy_names, operand
+from tinygrad_tf.methods._tools import check_all, named, numpy_names, operand
 from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape, special
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -98,7 +99,7 @@ def is_nonzero(input: Tensor) -> bool:
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    dim = None if isinstance(dim, bool) else dim
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
 
@@ -106,6 +107,7 @@ def var_mean(
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> tuple[Tensor, Tensor]:
+    dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
 
@@ -114,8 +116,15 @@ def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
     return reduce.norm(input - other, p)
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The distance of each row of x1 (..., M, D) to each row of x2 (..., N, D)."""
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+    """The distance of each row of x1 (..., M, D) to each row of x2 (..., N, D).
+
+    compute_mode, by which PyTorch may take products of matrices, is checked and changes nothing: differences are
+    squared in every case, which is exact also for near rows.
+    """
+    modes = [f"use_mm_for_euclid_dist{end}" for end in ("_if_necessary", "")] + ["donot_use_mm_for_euclid_dist"]
+    if compute_mode not in modes:
+        raise ValueError(f"cdist: compute_mode must be one of {', '.join(modes)}, got {compute_mode!r}")
     return linalg.cdist(x1, x2, p)
 
 
@@ -263,7 +272,9 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         return matrix_power(input.inverse(), -n)
     if not n:
         size = input.shape[-1]
-        return make(np.broadcast_to(np.eye(size, dtype=input.array.dtype), input.array.shape).copy())
+        identity = make(np.broadcast_to(np.eye(size, dtype=input.array.dtype), input.array.shape).copy())
+        chosen = make(np.ones((), bool))
+        return elementwise.where(chosen, identity, input) if input.requires_grad else identity  # with the gradient 0
     half = matrix_power(input, n // 2) if n > 1 else None
     if half is None:
         return input
@@ -298,6 +309,7 @@ def matrix_exp(input: Tensor) -> Tensor:
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
+@named("histogram")
 class _Histogram(NamedTuple):
     """What histogram returns: the counts, and the edges between which they were counted."""
 
@@ -317,14 +329,37 @@ def histogram(
     return _Histogram(*order.histogram(input, bins, range, weight, density))
 
 
-def cov(input: Tensor, *, correction: int = 1) -> Tensor:
-    """The covariances of the rows, which are variables; the columns are observations."""
+def _observation_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
+    """Refuse what is no weight for each of `count` observations."""
+    if weights.ndim > 1 or weights.numel() != count:
+        raise RuntimeError(f"cov: {name} must have one entry for each of {count} observations, got {weights.shape}")
+    if weights.is_floating_point() is not floating or weights.dtype == bool_:
+        wanted = "floating point numbers" if floating else "integers"
+        raise RuntimeError(f"cov: {name} must be {wanted}, got {weights.dtype}")
+    if count and weights.array.min() < 0:
+        raise RuntimeError(f"cov: {name} must not be negative, got {weights.array.min()}")
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariances of the rows, which are variables; the columns are observations.
+
+    fweights: how often each observation was made (integers); aweights: how much each of them counts.
+    """
     if input.ndim > 2:
         raise RuntimeError(f"cov: needs at most two dimensions, got shape {tuple(input.shape)}")
     rows = input if input.is_floating_point() else input.to(get_default_dtype())
     rows = rows if input.ndim > 1 else rows.reshape(1, -1)
-    centred = rows - rows.mean(1, keepdim=True)
-    return (centred @ centred.t() / float(max(rows.size(1) - correction, 0))).squeeze()
+    for name, weights, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if weights is not None:
+            _observation_weights(name, weights, rows.size(1), floating)
+    given = [w.reshape(-1).to(rows.dtype) for w in (fweights, aweights) if w is not None]
+    weight = math.prod(given[1:], start=given[0]) if given else ones(rows.size(1), dtype=rows.dtype)
+    total = weight.sum()
+    lost = correction if aweights is None or not correction else correction * (weight * aweights).sum() / total
+    centred = rows - (rows * weight).sum(1, keepdim=True) / total
+    return ((centred * weight) @ centred.t() / (total - lost).clamp(min=0.0)).squeeze()
 
 
 def corrcoef(input: Tensor) -> Tensor:

@@ -274,13 +274,32 @@ def arange(
         start, end = 0, start
     values = [v.item() if isinstance(v, (Tensor, np.generic)) else v for v in (start, end, step)]
     start, end, step = values
+    if not all(isinstance(v, (int, float)) and math.isfinite(v) for v in values):
+        raise RuntimeError(f"arange: needs finite numbers, got start {start}, end {end} and step {step}")
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"arange: no step of {step} leads from {start} to {end}")
     kind = _kind(dtype, np.int64 if all(isinstance(v, int) for v in values) else None)
-    if all(isinstance(v, int) for v in values):
-        return _finish(np.arange(start, end, step).astype(kind, copy=False), requires_grad, device)
     count = math.ceil((end - start) / step)
+    if kind.kind in "iu":  # as PyTorch has it: integers start and go on at whole numbers
+        start, end, step = map(int, values)
+        if not step:
+            raise RuntimeError(f"arange: step must not be 0 in {kind}, got {values[2]}")
+        count = max(math.ceil((end - start) / step), 0) if kind == np.int64 else count
+        return _finish((start + step * np.arange(count)).astype(kind, copy=False), requires_grad, device)
     return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
+
+
+def _equal_steps(name: str, start: Any, end: Any, steps: Any, kind: np.dtype) -> np.ndarray:
+    """`steps` float64 numbers from start to end at equal distances; those for integers start and end at whole ones."""
+    for what, value in (("start", start), ("end", end)):
+        if isinstance(value, Tensor) and value.ndim:
+            raise RuntimeError(f"{name}: {what} must be a number or a 0-d tensor, got shape {tuple(value.shape)}")
+    if not hasattr(steps, "__index__"):
+        raise TypeError(f"{name}: steps must be an integer, got {steps!r}")
+    if steps < 0:
+        raise RuntimeError(f"{name}: steps must not be negative, got {steps}")
+    number: Any = int if kind.kind in "iu" else float
+    return np.linspace(number(start), number(end), int(steps))
 
 
 @_into_out
@@ -288,12 +307,10 @@ def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """`steps` numbers at equal distances from start to end, both included."""
-    if steps < 0:
-        raise RuntimeError(f"linspace: steps must not be negative, got {steps}")
     kind = _kind(dtype)
     if kind.kind == "b":
         raise RuntimeError("linspace: makes numbers, not bools; compare them to get a mask")
-    return _finish(np.linspace(float(start), float(end), steps).astype(kind), requires_grad, device)
+    return _finish(_equal_steps("linspace", start, end, steps, kind).astype(kind), requires_grad, device)
 
 
 @_into_out
@@ -308,8 +325,9 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """base ** start to base ** end in `steps` equal factors."""
-    exponents = np.linspace(float(start), float(end), steps)
-    return _finish(np.power(float(base), exponents).astype(_kind(dtype)), requires_grad, device)
+    kind = _kind(dtype)
+    exponents = _equal_steps("logspace", start, end, steps, kind)
+    return _finish(np.power(float(base), exponents).astype(kind), requires_grad, device)
 
 
 @_into_out
@@ -372,8 +390,9 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    kind = _kind(dtype, input.array.dtype)
-    return rand(input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
+    kind, generator = _kind(dtype, input.array.dtype), _generator(generator)
+    values = random.laid_out_like(input.array, lambda shape: generator.uniform(shape, dtype=kind))
+    return _finish(values, requires_grad, device)
 
 
 def randn_like(
@@ -385,8 +404,8 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    kind = _kind(dtype, input.array.dtype)
-    return randn(input.array.shape, generator=generator, dtype=kind, device=device, requires_grad=requires_grad)
+    values = random.normal_like(input.array, _generator(generator), dtype=_kind(dtype, input.array.dtype))
+    return _finish(values, requires_grad, device)
 
 
 def normal(

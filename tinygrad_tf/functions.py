@@ -328,10 +328,21 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row."""
-    places: Tensor = order.searchsorted(sorted_sequence, input, right or side == "right")
+    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row.
+
+    right, or side="right": behind equal elements, not before them. sorter: the order (as of argsort) that sorts it.
+    """
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise RuntimeError(f"searchsorted: side must be 'left' or 'right', and not against right, got {side!r}")
+    places: Tensor = order.searchsorted(sorted_sequence, input, right or side == "right", sorter)
     return places.int() if out_int32 else places
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from tinygrad_tf import compositions
 from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.engine import cast, make
-from tinygrad_tf.methods._tools import check_all
+from tinygrad_tf.methods._tools import check_all, named
 from tinygrad_tf.ops import decompose, linalg, matrix_norms, reduce, spectral, systems
 from tinygrad_tf.ops.linalg import LinAlgError
 from tinygrad_tf.tensor import Tensor
@@ -137,6 +137,7 @@ def det(A: Tensor) -> Tensor:
     return linalg.det(A)
 
 
+@named("linalg_slogdet")
 class SlogDet(NamedTuple):
     """What slogdet returns: the sign (-1, 0 or 1) of the determinant, and the logarithm of its size."""
 
@@ -170,6 +171,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     return systems.solve_triangular(A, B, upper, left, unitriangular)
 
 
+@named("linalg_lstsq")
 class LeastSquares(NamedTuple):
     """What lstsq returns; parts that the driver does not compute are empty."""
 
@@ -286,15 +288,16 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The powers x^0, x^1, ... x^(N - 1) of every element, along a new last axis; as many as x has, if N is None."""
-    count = x.shape[-1] if N is None else N
+    count = x.shape[-1:].numel() if N is None else N
     if count <= 1:
         raise RuntimeError(f"vander: N must be greater than 1, got {count}")
-    return x.unsqueeze(-1) ** make(np.arange(count))
+    return (x if x.array.ndim else x.reshape(1)).unsqueeze(-1) ** make(np.arange(count))
 
 
 # --- decompositions ---------------------------------------------------------------------------------------------------
 
 
+@named("linalg_qr")
 class QR(NamedTuple):
     """What qr returns: orthogonal columns, and an upper triangle."""
 
@@ -302,6 +305,7 @@ class QR(NamedTuple):
     R: Tensor
 
 
+@named("linalg_eigh")
 class Eigh(NamedTuple):
     """What eigh returns: ascending eigenvalues, and their eigenvectors as columns."""
 
@@ -309,6 +313,7 @@ class Eigh(NamedTuple):
     eigenvectors: Tensor
 
 
+@named("linalg_svd")
 class SVD(NamedTuple):
     """What svd returns: A = U diag(S) Vh, the singular values descending."""
 
@@ -317,6 +322,7 @@ class SVD(NamedTuple):
     Vh: Tensor
 
 
+@named("linalg_lu")
 class LU(NamedTuple):
     """What lu returns: A = P L U, with a permutation, ones on the diagonal of L, and an upper triangle."""
 
@@ -325,6 +331,7 @@ class LU(NamedTuple):
     U: Tensor
 
 
+@named("linalg_lu_factor")
 class LUFactor(NamedTuple):
     """What lu_factor returns: L below the diagonal of U, and with which row (from 1 on) each row was exchanged."""
 
@@ -332,6 +339,7 @@ class LUFactor(NamedTuple):
     pivots: Tensor
 
 
+@named("linalg_cholesky_ex")
 class CholeskyEx(NamedTuple):
     """What cholesky_ex returns: the factor, and 0 for each matrix that has one."""
 

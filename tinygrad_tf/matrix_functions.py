@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygrad_tf import linalg
 from tinygrad_tf.engine import make
-from tinygrad_tf.methods._tools import check_all
+from tinygrad_tf.methods._tools import check_all, named
 from tinygrad_tf.ops import linalg as linalg_ops
 from tinygrad_tf.ops import systems
 from tinygrad_tf.tensor import Tensor
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 
+@named("svd")
 class _SVD(NamedTuple):
     """What torch.svd returns: input = U diag(S) V^T. torch.linalg.svd returns V^T."""
 
@@ -36,6 +37,15 @@ class _SVD(NamedTuple):
     V: Tensor
 
 
+@named("qr")
+class _QR(NamedTuple):
+    """Orthogonal columns, and an upper triangle."""
+
+    Q: Tensor
+    R: Tensor
+
+
+@named("triangular_solve")
 class _Triangular(NamedTuple):
     solution: Tensor
     cloned_coefficient: Tensor
@@ -50,9 +60,9 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> _SVD:
     return _SVD(input.new_zeros(*batch, m, m), linalg.svdvals(input), input.new_zeros(*batch, n, n))
 
 
-def qr(input: Tensor, some: bool = True) -> linalg.QR:
+def qr(input: Tensor, some: bool = True) -> _QR:
     """As linalg.qr; some=False is its mode "complete"."""
-    return linalg.qr(input, "reduced" if some else "complete")
+    return _QR(*linalg.qr(input, "reduced" if some else "complete"))
 
 
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:

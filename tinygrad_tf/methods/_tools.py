@@ -16,6 +16,7 @@ from tinygrad_tf.ops._types import plain_array, wants_tensor
 P = ParamSpec("P")
 S = TypeVar("S")
 R = TypeVar("R")
+N = TypeVar("N")
 
 
 def operand(x: Any) -> Any:
@@ -25,7 +26,6 @@ def operand(x: Any) -> Any:
     return x.item() if isinstance(x, np.generic) else plain_array(x)
 
 
-def in_place(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
 def plain_data(data: Any) -> Any:
     """Nested lists with NumPy numbers in place of tensors, whose one element counts whatever the shape around it."""
     if isinstance(data, Tensor):
@@ -41,6 +41,7 @@ def plain_data(data: Any) -> Any:
     return data
 
 
+def in_place(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """The method that writes its result into the tensor's own memory (ops/inplace.py), and returns the tensor."""
     name = method.__name__.strip("_") + "_"
 
@@ -50,6 +51,20 @@ def plain_data(data: Any) -> Any:
     write.__name__, write.__qualname__ = name, name
     write.__doc__ = f"`{name[:-1]}`, written into this tensor's own memory; returns this tensor."
     return write
+
+
+def named(name: str) -> Callable[[type[N]], type[N]]:
+    """The class of named results, printed as the one that PyTorch has under this name."""
+
+    def text(self: Any) -> str:
+        parts = [f"{field}={part!r}" for field, part in zip(self._fields, self, strict=True)]
+        return f"torch.return_types.{name}(\n" + ",\n".join(parts) + ")"
+
+    def printed(results: type[N]) -> type[N]:
+        results.__repr__ = text  # type: ignore[method-assign]
+        return results
+
+    return printed
 
 
 def numpy_names(method: Callable[P, R]) -> Callable[P, R]:

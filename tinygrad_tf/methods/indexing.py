@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from tinygrad_tf import engine, random
-from tinygrad_tf.methods._tools import in_place, operand
+from tinygrad_tf.methods._tools import in_place, named, operand
 from tinygrad_tf.ops import decompose, inplace, linalg
 from tinygrad_tf.ops import index as by_index
 
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
 
 Generator = random.Generator
+
+
+@named("slogdet")
+class SlogDet(NamedTuple):
+    """What slogdet returns: the sign (-1, 0 or 1) of the determinant, and the logarithm of its size."""
+
+    sign: Tensor
+    logabsdet: Tensor
 
 
 class IndexingMethods(engine.Tensor):
@@ -62,8 +70,9 @@ class IndexingMethods(engine.Tensor):
         """Elements of the flattened tensor."""
         return by_index.take(self, index)
 
-    def take_along_dim(self, indices: Tensor, dim: int) -> Tensor:
-        return by_index.take_along_dim(self, indices, dim)
+    def take_along_dim(self, indices: Tensor, dim: int | None = None) -> Tensor:
+        """gather, after both were broadcast against each other; without dim, of both flattened."""
+        return by_index.take(self, indices.reshape(-1)) if dim is None else by_index.take_along_dim(self, indices, dim)
 
     def masked_select(self, mask: Tensor) -> Tensor:
         """The elements where the mask is True, as a vector."""
@@ -200,9 +209,9 @@ class IndexingMethods(engine.Tensor):
     def det(self) -> Tensor:
         return linalg.det(self)
 
-    def slogdet(self) -> tuple[Tensor, Tensor]:
+    def slogdet(self) -> SlogDet:
         """The sign of the determinant, and the logarithm of its size, which neither overflows nor underflows."""
-        return decompose.slogdet(self)
+        return SlogDet(*decompose.slogdet(self))
 
     def logdet(self) -> Tensor:
         """The logarithm of the determinant; NaN where that is negative."""

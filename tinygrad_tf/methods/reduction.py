@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
-from tinygrad_tf.methods._tools import in_place, numpy_names
-from tinygrad_tf.ops import elementwise, order, reduce, scan
+from tinygrad_tf.methods._tools import in_place, named, numpy_names
+from tinygrad_tf.ops import elementwise, matrix_norms, order, reduce, scan
 from tinygrad_tf.ops._types import axes, axis
 from tinygrad_tf.ops.shape import cat
 
@@ -23,14 +23,19 @@ class ValuesIndices(NamedTuple):
     values: Tensor
     indices: Tensor
 
-    def __repr__(self) -> str:
-        return f"torch.return_types.{type(self).__name__}(\nvalues={self.values!r},\nindices={self.indices!r})"
 
-
-PAIRS = {
-    name: type(name, (ValuesIndices,), {"__slots__": (), "__doc__": ValuesIndices.__doc__})
+PAIRS: dict[str, Any] = {
+    name: named(name)(type(name, (ValuesIndices,), {"__slots__": (), "__doc__": ValuesIndices.__doc__}))
     for name in ("max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax", "cummin")
 }
+
+
+@named("aminmax")
+class MinMax(NamedTuple):
+    """What aminmax returns: the smallest and the largest elements."""
+
+    min: Tensor
+    max: Tensor
 
 
 def _cast(x: Any, dtype: Any) -> Any:
@@ -92,7 +97,10 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def norm(self, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: Any = None) -> Tensor:
-        """(sum |x|^p)^(1/p); its derivative at 0 is taken as 0."""
+        """(sum |x|^p)^(1/p); its derivative at 0 is taken as 0. p = "nuc": the sum of a matrix's singular values."""
+        if p == "nuc":
+            matrix = range(self.array.ndim) if dim is None else dim
+            return matrix_norms.matrix_norm(_cast(self, dtype), p, tuple(matrix), keepdim)  # type: ignore[arg-type]
         return reduce.norm(_cast(self, dtype), p, dim, keepdim)
 
     @numpy_names
@@ -123,9 +131,9 @@ class ReductionMethods(engine.Tensor):
     def amin(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
         return reduce.amin(self, dims=axes("amin", dim, self.array.ndim), keepdim=keepdim)
 
-    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
         dims = axes("aminmax", dim, self.array.ndim)
-        return reduce.amin(self, dims=dims, keepdim=keepdim), reduce.amax(self, dims=dims, keepdim=keepdim)
+        return MinMax(reduce.amin(self, dims=dims, keepdim=keepdim), reduce.amax(self, dims=dims, keepdim=keepdim))
 
     @overload
     def max(self) -> Tensor: ...
@@ -188,9 +196,9 @@ class ReductionMethods(engine.Tensor):
     @numpy_names
     def diff(self, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """Each entry minus the one before, n times; `prepend` and `append` are put at the ends before."""
-        parts = [part for part in (prepend, self, append) if part is not None]
+        parts = [part for part in (prepend, self, append) if part is not None and n]
         dim = axis("diff", dim, self.array.ndim)
-        return scan.diff(self if len(parts) == 1 else cat(parts, dim), n, dim)
+        return scan.diff(cat(parts, dim) if len(parts) > 1 else self, n, dim)
 
     cumsum_, cumprod_ = in_place(cumsum), in_place(cumprod)
 

@@ -158,8 +158,9 @@ class ShapeMethods(engine.Tensor):
         """All windows of `size` entries, `step` apart, as a view with a new last axis."""
         return windows.unfold(self, dimension, size, step)
 
-    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int = 0) -> Tensor:
-        return arrange.as_strided(self, tuple(size), tuple(stride), storage_offset)
+    def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+        own = 0 if storage_offset is None else storage_offset - self.storage_offset()  # type: ignore[attr-defined]
+        return arrange.as_strided(self, tuple(size), tuple(stride), own)
 
     def tril(self, diagonal: int = 0) -> Tensor:
         """The lower triangle, zeros above the diagonal."""

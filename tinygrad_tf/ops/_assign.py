@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, cast, computed, expand, make, primitive
+from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primitive, watched
 from tinygrad_tf.ops._at_index import assign, getitem, put
 from tinygrad_tf.ops._places import masked, normal_index, places, slices_along
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.elementwise import div, where
+from tinygrad_tf.ops.elementwise import div, mul, where
 from tinygrad_tf.regions import wide
 
 REDUCTIONS = ("sum", "mean", "prod", "amax", "amin")
@@ -107,11 +107,34 @@ def _neutral(reduce: str, dtype: np.dtype) -> Any:
 
 
 def _product(x: Tensor, src: Tensor, where_to: Any) -> Tensor:
-    if x.node is not None or src.node is not None:
-        raise RuntimeError("scatter_reduce: 'prod' has no gradient here; use .detach()")
-    product = x.array.copy()
-    computed(np.multiply.at, (product, where_to, src.array), {})
-    return make(product)
+    """x times all numbers that meet at each of its places.
+
+    For gradients, neighbours of one place are multiplied until one is left: no division, so zeros do no harm.
+    """
+    if not (mode.grad and (x.requires_grad or src.requires_grad)):  # type: ignore[attr-defined]
+        product = x.array.copy()
+        computed(np.multiply.at, (product, where_to, src.array), {})
+        return make(product)
+    if not x.array.ndim:
+        return mul(x, src)
+    hit = np.arange(x.array.size).reshape(x.array.shape)[where_to].ravel()
+    own = np.unique(hit)
+    place = np.concatenate([own, hit])
+    order = np.argsort(place, kind="stable")
+    spot = np.argsort(order)  # where each of them is among its neighbours
+    mine = getitem(x, index=np.unravel_index(own, x.array.shape))
+    theirs = getitem(src, index=np.unravel_index(np.arange(hit.size), src.array.shape))
+    factors: Any = put(mine, index=(spot[: own.size],), shape=place.shape)
+    factors = factors + put(theirs, index=(spot[own.size :],), shape=place.shape)
+    place = place[order]
+    while (same := place[1:] == place[:-1]).any():
+        rank = np.arange(place.size)
+        rank -= np.maximum.accumulate(np.where(np.append(False, same), 0, rank))
+        left = np.flatnonzero(rank % 2 == 0)
+        paired = np.append(same, False)[left]
+        right = getitem(factors, index=(np.where(paired, left + 1, left),))
+        place, factors = place[left], getitem(factors, index=(left,)) * where(make(paired), right, 1.0)
+    return assign(x, factors, index=np.unravel_index(place, x.array.shape))
 
 
 def _divided(total: Any, count: np.ndarray) -> Any:
@@ -125,7 +148,7 @@ def _winners(x: Any, src: Any, result: Any, index: Any) -> tuple[np.ndarray, np.
     """Which elements of x and of src are the extremes of their places, and how many share each place."""
     x, src, result = (t.array if isinstance(t, Tensor) else t for t in (x, src, result))
     mine, theirs = _same(x, result), _same(src, result[index])
-    count = mine.astype(np.int64)
+    count = np.asarray(mine).astype(np.int64)
     np.add.at(count, index, theirs)
     return mine, theirs, count
 
@@ -187,7 +210,10 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
         value = _number("index_fill", "value", value)
     elif value.array.ndim:
         raise RuntimeError(f"index_fill: value must be a number, got a tensor of shape {value.array.shape}")
-    return assign(x, value, index=slices_along("index_fill", x, dim, index, negative=True))
+    key = slices_along("index_fill", x, dim, index, negative=True)
+    if isinstance(value, Tensor) and key:  # its gradient has a slice that the index names twice once
+        key = watched((*key[:-1], np.unique(key[-1])), [index])
+    return assign(x, value, index=key)
 
 
 def index_put(x: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Any:

@@ -41,6 +41,8 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Any:
     dim = _cuttable("narrow", dim, x)
     size = x.array.shape[dim]
     start, length = _whole("narrow", "start", start), _whole("narrow", "length", length)
+    if not -size <= start <= size:
+        raise IndexError(f"narrow: start must be in [{-size}, {size}] along dim {dim}, got {start}")
     start += size if start < 0 else 0
     if length < 0 or start < 0 or start + length > size:
         raise RuntimeError(f"narrow: start {start} and length {length} leave dim {dim}, which has {size} entries")

@@ -50,7 +50,20 @@ def _part(name: str, part: Any) -> Any:
         if part.size:
             raise IndexError(f"{name}: an index must be integers or bools, got {part.dtype}")
         part = part.astype(np.int64)
+    if part.ndim and part.dtype not in (np.int64, np.int32, np.bool_):
+        raise IndexError(f"{name}: index tensors must be int64, int32, uint8 or bool, got {part.dtype}; use .long()")
     return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
+
+
+def _as_written_out(index: Any) -> tuple[Any, ...]:
+    """The parts of an index. A short list of lists, tensors or slices means the tuple of them, as once in NumPy."""
+    if isinstance(index, tuple):
+        return index
+    if isinstance(index, list) and len(index) < 32:
+        several = (Tensor, np.ndarray, list, tuple, range, slice)
+        if any(p is None or p is ... or isinstance(p, several) for p in index):
+            return tuple(index)
+    return (index,)
 
 
 def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
@@ -60,7 +73,7 @@ def normal_index(name: str, index: Any, shape: tuple[int, ...]) -> tuple[Any, ..
     has whole slices instead: to NumPy `...` keeps the arrays beside it apart, even where it stands for no axis. It
     knows the tensors that these arrays came from, so that a later change of one is noticed (`graph.Watched`).
     """
-    given = index if isinstance(index, tuple) else (index,)
+    given = _as_written_out(index)
     used = dotted = 0
     for p in given:
         if type(p) is int or (type(p) is slice and p.step is None):
@@ -141,14 +154,16 @@ def _along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(places)
 
 
-def check_range(name: str, index: np.ndarray, size: int, dim: int, negative: bool = False) -> np.ndarray:
+def check_range(
+    name: str, index: np.ndarray, size: int, dim: int, negative: bool = False, error: type[Exception] = IndexError
+) -> np.ndarray:
     """The index, after a check that it is in range. negative: numbers below 0 count from the end, as in a list."""
     if category(index.dtype) != 1:
         raise RuntimeError(f"{name}: index must be an integer tensor, got {index.dtype}")
     least = -size if negative else 0
     if index.size and (index.min() < least or index.max() >= size):
         bad = index[(index < least) | (index >= size)][0]
-        raise IndexError(f"{name}: index must be in [{least}, {size - 1}] along dim {dim}, got {bad}")
+        raise error(f"{name}: index must be in [{least}, {size - 1}] along dim {dim}, got {bad}")
     return np.where(index < 0, index + size, index) if negative else index
 
 
@@ -157,13 +172,15 @@ def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}: index must be a tensor of integers, got {type(index).__name__}")
     array, dim = index.array, axis(name, dim, len(shape))
-    if array.ndim != len(shape) or any(
-        m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=True)) if i != dim
+    if max(array.ndim, 1) != max(len(shape), 1) or any(
+        m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=False)) if i != dim
     ):
         raise RuntimeError(
             f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}"
         )
-    check_range(name, array, shape[dim] if shape else 1, dim)
+    check_range(name, array, shape[dim] if shape else 1, dim, error=RuntimeError)
+    if len(shape) == 1:
+        return watched((array,), [index])  # which may be 0-d
     return watched(_along(dim, array), [index]) if shape else ()
 
 

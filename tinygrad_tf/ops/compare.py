@@ -87,6 +87,8 @@ isfinite = _float_test(np.isfinite, True)
 
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Where |a - b| <= atol + rtol |b|."""
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     if a.array.dtype != b.array.dtype:
         raise RuntimeError(f"isclose: both must have the same dtype, got {a.array.dtype} and {b.array.dtype}")
     promoted("isclose", [a.array, b.array])  # checks the shapes

@@ -428,9 +428,12 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
 def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     if not isinstance(arrays[0], (np.ndarray, np.generic)):
         raise TypeError(f"where: condition must be a bool tensor, got {type(arrays[0]).__name__}")
-    if arrays[0].dtype != bool:
-        raise RuntimeError(f"where: condition must be a bool tensor, got {arrays[0].dtype}; compare first (x != 0)")
-    return [arrays[0], *promoted("where", arrays[1:])]
+    condition = arrays[0]
+    if condition.dtype == np.uint8:  # what masks were made of before there were bools
+        condition = condition.astype(bool)
+    if condition.dtype != bool:
+        raise RuntimeError(f"where: condition must be a bool tensor, got {condition.dtype}; compare first (x != 0)")
+    return [condition, *promoted("where", arrays[1:])]
 
 
 @primitive(

@@ -62,7 +62,12 @@ def index(x: Tensor, key: Any) -> Any:
 
 
 def gather(x: Tensor, dim: int, index: Tensor) -> Any:
-    """x at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0."""
+    """x at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0. An empty index may have any shape."""
+    if not x.array.ndim and isinstance(index, Tensor) and index.array.ndim == 1:
+        x = expand(x, shape=(1,))
+    if isinstance(index, Tensor) and not index.array.size:
+        axis("gather", dim, x.array.ndim)
+        return getitem(x, index=(np.zeros(index.array.shape, np.int64),) * x.array.ndim)
     return getitem(x, index=places("gather", x.array.shape, dim, index))
 
 

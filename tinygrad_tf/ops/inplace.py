@@ -127,12 +127,21 @@ def _set(target: Any, key: Any, value: Any) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = _fitting(value, target.array.dtype)
     inputs = (target, value) if isinstance(value, Tensor) else (target,)
+    if isinstance(value, Tensor) and value.array.dtype != target.array.dtype:
+        _check_cast(value.array, target.array.dtype, key)
     if mode.grad and any(current_node(x) is not None for x in inputs):
         write("setitem_", target, assign, value, index=key)
         return
     check_writable("setitem_", target, False)
     computed(target.array.__setitem__, (key, value.array if isinstance(value, Tensor) else value), {})
     adopt(target, None)
+
+
+def _check_cast(value: np.ndarray, dtype: np.dtype, key: tuple[Any, ...]) -> None:
+    """A slice, or a mask for one number, takes other dtypes; what lies at index arrays has to have the tensor's own."""
+    arrays = [p for p in key if isinstance(p, np.ndarray)]
+    if arrays and (value.ndim or any(p.dtype != bool for p in arrays)):
+        raise RuntimeError(f"setitem: values at index tensors must have dtype {dtype}, got {value.dtype}; use .to()")
 
 
 def _fitting(value: Any, dtype: np.dtype) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, computed, expand, make, mode, primitive
+from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import category
@@ -135,6 +135,10 @@ def weighted_sum(name: str, x: Any, product: Any, beta: Any, alpha: Any) -> Any:
     own, shape = x.array.shape, product.array.shape
     if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(reversed(own), reversed(shape), strict=False)):
         raise RuntimeError(f"{name}: input must broadcast to the product's shape {shape}, got {own}")
+    if category(product.array.dtype) < 2 and (isinstance(beta, float) or isinstance(alpha, float)):
+        raise RuntimeError(f"{name}: integers need integers for beta and alpha, got {beta} and {alpha}; use .float()")
+    if product.array.dtype == bool:
+        beta, alpha = bool(beta), bool(alpha)
     return _times(x, beta) + _times(product, alpha)
 
 
@@ -157,8 +161,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
         raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")
     for i, j in pairs:  # an axis of one entry meets them all
         if a.array.shape[i] != b.array.shape[j]:
-            a = sum(a, i, keepdim=True) if b.array.shape[j] == 1 else a
-            b = sum(b, j, keepdim=True) if a.array.shape[i] == 1 else b
+            a = cast(sum(a, i, keepdim=True), dtype=a.array.dtype) if b.array.shape[j] == 1 else a
+            b = cast(sum(b, j, keepdim=True), dtype=b.array.dtype) if a.array.shape[i] == 1 else b
     rows = [d for d in range(a.array.ndim) if d not in first]
     columns = [d for d in range(b.array.ndim) if d not in second]
     inner = int(np.prod([a.array.shape[d] for d in first], dtype=np.int64))

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, cast, make
+from tinygrad_tf.engine import Tensor, cast, make, primitive
+from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._types import axis, category, default_float
 from tinygrad_tf.ops.elementwise import lerp, where
 from tinygrad_tf.ops.index import gather
+from tinygrad_tf.ops.reduce import largest_rule
 from tinygrad_tf.ops.scan import cumulative_extreme
 from tinygrad_tf.ops.shape import flatten, squeeze, stack
 
@@ -128,10 +130,15 @@ def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
     return _picked(x, dim, np.where(bad, first_bad, np.take(places, [(n - 1) // 2], dim)), keepdim)
 
 
-def median_of_all(x: Tensor) -> Any:
-    if not x.array.size:
-        return make(np.full((), np.nan, x.array.dtype))
-    return median(flatten(x), 0)[0]
+@primitive(x=largest_rule)
+def median_of_all(x: np.ndarray) -> np.ndarray:
+    """The middle element of all, the lower one of two, NaN if there is one; its equals share the gradient."""
+    if not x.size:
+        return np.full((), np.nan, x.dtype)
+    if category(x.dtype) == 2 and np.isnan(x).any():
+        return np.full((), np.nan, x.dtype)
+    middle = (x.size - 1) // 2
+    return np.partition(x, middle, axis=None)[middle]
 
 
 BETWEEN: dict[str, Callable[[float], float]] = {  # which place is taken for one between two elements
@@ -184,7 +191,7 @@ def unique(x: Tensor, return_inverse: bool = False, return_counts: bool = False,
     if dim is not None and not x.array.ndim:
         raise IndexError(f"unique: a 0-d tensor has no dim {dim}")
     dim = dim if dim is None else axis("unique", dim, x.array.ndim)
-    found = np.unique(x.array, return_inverse=True, return_counts=True, axis=dim)
+    found = np.unique(x.array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
     values, inverse, counts = found
     parts = [values]
     if return_inverse:
@@ -203,7 +210,7 @@ def unique_consecutive(
     rows = x.array.reshape(-1) if dim is None else np.moveaxis(x.array, dim, 0)
     n = rows.shape[0]
     new = np.ones(n, bool)
-    new[1:] = (rows[1:] != rows[:-1]).reshape(max(n - 1, 0), -1).any(1)
+    new[1:] = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.flatnonzero(new)
     parts = [rows[starts] if dim is None else np.moveaxis(rows[starts], 0, dim)]
     if return_inverse:
@@ -243,10 +250,19 @@ def histogram(
     return make(counts.astype(x.array.dtype)), make(between.astype(x.array.dtype))
 
 
-def searchsorted(sorted_sequence: Any, values: Any, right: bool = False) -> Any:
-    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row."""
+def searchsorted(sorted_sequence: Any, values: Any, right: bool = False, sorter: Tensor | None = None) -> Any:
+    """Where the values would have to be put in a sorted vector; for a tensor of more axes, row by row.
+
+    sorter: the order that sorts the sequence (as argsort gives it), where it is not sorted itself.
+    """
     rows, wanted = (np.asarray(t.array if isinstance(t, Tensor) else t) for t in (sorted_sequence, values))
     side: Any = "right" if right else "left"
+    if sorter is not None:
+        if sorter.array.shape != rows.shape or sorter.array.dtype != np.int64:
+            got = f"{sorter.array.dtype} of shape {sorter.array.shape}"
+            raise RuntimeError(f"searchsorted: sorter must be int64 of the sequence's shape {rows.shape}, got {got}")
+        order = check_range("searchsorted", sorter.array, rows.shape[-1], rows.ndim - 1)
+        rows = np.take_along_axis(rows, order, -1)
     if rows.ndim == 1:
         return make(np.asarray(np.searchsorted(rows, wanted, side)))
     if rows.shape[:-1] != wanted.shape[:-1]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
-from tinygrad_tf.ops._types import axes, axis, category, in_order
-from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sqrt, square, where
+from tinygrad_tf.ops._types import axes, axis, category, default_float, in_order
+from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sign, sqrt, square, where
 from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape
 
@@ -98,15 +98,19 @@ def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool 
     if math.isinf(p):
         return (amax if p > 0 else amin)(size, dims=dims, keepdim=keepdim)
     if p == 0.0:
-        return sum_(make((x.array != 0).astype(x.array.dtype)), dims=dims, keepdim=keepdim)
-    total = sum_(power(size, p), dims=dims, keepdim=keepdim)
+        return sum_(abs_(sign(where(x != x, 1.0, x))), dims=dims, keepdim=keepdim)  # with the gradient 0
+    powers: Any = power(size, p)
+    if p < 2.0:  # the derivatives of |x|^p at 0, where they are infinite, are taken as 0
+        powers = where(x == 0, 0.0 if p > 0.0 else math.inf, power(where(x == 0, 1.0, size), p))
+    total = sum_(powers, dims=dims, keepdim=keepdim)
     zero = total == 0
     return where(zero, total, power(where(zero, 1.0, total), 1.0 / p))
 
 
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
     """log sum exp(x) without overflow: the maximum is taken out first."""
-    _needs_float("logsumexp", x)
+    if category(x.array.dtype) < 2:
+        x = cast(x, dtype=default_float())
     if x.array.dtype.itemsize == 2:
         return _in_float32(logsumexp, x, dim, keepdim)
     dims = axes("logsumexp", dim, x.array.ndim)

@@ -115,10 +115,13 @@ def logcumsumexp(x: np.ndarray, *, dim: int) -> np.ndarray:
 
 
 def diff(x: Tensor, n: int, dim: int) -> Any:
-    """Each entry along dim minus the one before, n times."""
+    """Each entry along dim minus the one before, n times; of bools, whether it is another one."""
     if not x.array.ndim:
         raise RuntimeError("diff: needs at least one dimension, got a 0-d tensor")
+    if n < 0:
+        raise RuntimeError(f"diff: n must not be negative, got {n}")
     for _ in range(n):
         size = max(x.array.shape[dim] - 1, 0)
-        x = narrow(x, dim, min(1, x.array.shape[dim]), size) - narrow(x, dim, 0, size)
+        after, before = narrow(x, dim, min(1, x.array.shape[dim]), size), narrow(x, dim, 0, size)
+        x = make(after.array ^ before.array) if x.array.dtype == bool else after - before
     return x

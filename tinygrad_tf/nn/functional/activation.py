@@ -35,6 +35,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a learned slope: one for all, or one for each channel (axis 1)."""
+    channels = input.array.shape[1] if input.ndim > 1 else 1
+    if weight.ndim > 1 or weight.array.size not in (1, channels):
+        wanted, got = f"1 or {channels} slopes" if channels > 1 else "1 slope", tuple(weight.shape)
+        raise RuntimeError(f"prelu: weight must have {wanted} for input of shape {input.array.shape}, got shape {got}")
     if weight.array.size > 1 and input.ndim > 1:
         weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
     elif input.ndim == 0:
@@ -94,7 +98,11 @@ def _between(x: Tensor, low: float, high: float) -> Tensor:
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """x cut to [min_val, max_val]."""
+    """x cut to [min_val, max_val]; integers stay integers, between the whole parts of the limits."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
+    if not input.is_floating_point():
+        min_val, max_val = int(min_val), int(max_val)
     return _apply("hardtanh", inplace, lambda x: _between(x, min_val, max_val), input)
 
 
@@ -129,7 +137,9 @@ def softsign(input: Tensor) -> Tensor:
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, and 0 within lambd of it."""
-    return relu(input - lambd) - relu(-input - lambd)
+    if not lambd >= 0:
+        raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
+    return where(abs_(input) <= lambd, 0.0, input - sign(input) * lambd)
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:

@@ -212,7 +212,8 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     if any(count_windows(*axis) < 1 for axis in zip(x.shape[2:], size, steps, spread, strict=True)):
         raise RuntimeError(f"unfold: no window of {size} fits into the padded input {tuple(x.shape[2:])}")
     seen = windows(x, size=size, stride=steps, dilation=spread)
-    columns = seen.permute(0, 1, 4, 5, 2, 3).reshape(x.shape[0], x.shape[1] * math.prod(size), -1)
+    shape = x.shape[0], x.shape[1] * math.prod(size), math.prod(seen.shape[2:4])
+    columns = seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
     return columns if input.ndim == 4 else columns.squeeze(0)
 
 

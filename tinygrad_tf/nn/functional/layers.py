@@ -72,7 +72,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 def _normalised(name: str, x: Tensor, shape: Any, *tensors: Tensor | None) -> tuple[int, ...]:
     wanted = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(shape)
-    if x.array.shape[-len(wanted) :] != wanted:
+    if not wanted or x.array.shape[-len(wanted) :] != wanted:
         raise RuntimeError(f"{name}: the last sizes must be normalized_shape {wanted}, got x of shape {x.array.shape}")
     for t in tensors:
         if t is not None and t.array.shape != wanted:
@@ -104,6 +104,13 @@ def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None,
     return ops.norm.rms_norm(x, flat, eps=eps).reshape(input.shape)
 
 
+def _one_for_each_channel(name: str, channels: int, **parts: Tensor | None) -> None:
+    """Refuse what does not have one entry for each channel, before anything is changed: one would meet them all."""
+    for argument, part in parts.items():
+        if part is not None and part.array.size != channels:
+            raise RuntimeError(f"{name}: {argument} must have {channels} entries, one a channel, got {part.array.size}")
+
+
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -119,6 +126,10 @@ def batch_norm(
     In training, mean and variance are the batch's, and the running ones move towards them by `momentum` (the variance
     over n - 1); otherwise the running ones are used.
     """
+    if input.ndim < 2:
+        raise RuntimeError(f"batch_norm: input must be (N, C, ...), got shape {input.array.shape}")
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _one_for_each_channel("batch_norm", input.array.shape[1], **given)
     axes = (0, *range(2, input.ndim))
     shape = (1, -1, *(1,) * (input.ndim - 2))
     if training:
@@ -147,11 +158,15 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Layer norm over groups of channels (axis 1) and all further axes (Wu and He, 2018)."""
-    n, channels = input.array.shape[:2]
-    if channels % num_groups:
+    if input.ndim < 2:
+        raise RuntimeError(f"group_norm: input must be (N, C, ...), got shape {input.array.shape}")
+    n, channels, *places = input.array.shape
+    if num_groups < 1 or channels % num_groups:
         raise RuntimeError(f"group_norm: {channels} channels do not split into {num_groups} groups")
+    _one_for_each_channel("group_norm", channels, weight=weight, bias=bias)
     shape = (1, channels, *(1,) * (input.ndim - 2))
-    out = ops.norm.layer_norm(input.reshape(n, num_groups, -1), None, None, eps=eps).reshape(input.shape)
+    groups = input.reshape(n, num_groups, channels // num_groups * math.prod(places))
+    out = ops.norm.layer_norm(groups, None, None, eps=eps).reshape(input.shape)
     out = out if weight is None else out * weight.reshape(shape)
     return out if bias is None else out + bias.reshape(shape)
 
@@ -177,6 +192,8 @@ def instance_norm(
     places = input.array.size // max(math.prod(shape[:2]), 1)
     if input.ndim < 3 or places <= 1:
         raise ValueError(f"instance_norm: needs (N, C, ...) with more than one value per channel, got shape {shape}")
+    given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    _one_for_each_channel("instance_norm", shape[1], **given)
     values = input.array.reshape(*shape[:2], -1)
     statistics = (running_mean, lambda: values.mean(-1)), (running_var, lambda: values.var(-1, ddof=1))
     for running, found in statistics:
@@ -188,7 +205,7 @@ def instance_norm(
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al., 2014)."""
-    return _dropped("dropout", input, p, training, inplace, input.array.shape)
+    return _dropped("dropout", input, p, training, inplace, input.array)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -214,7 +231,7 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
     """Dropout that keeps mean 0 and variance 1, for SELU: what is dropped takes its lower limit (Klambauer, 2017)."""
-    return _alpha_dropped("alpha_dropout", input, p, training, inplace, input.array.shape)
+    return _alpha_dropped("alpha_dropout", input, p, training, inplace, input.array)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
@@ -227,13 +244,13 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 SELU_LIMIT = 1.7580993408473766  # scale * alpha of SELU: -SELU_LIMIT is what it tends to on the left
 
 
-def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
+def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, like: np.ndarray) -> Tensor:
     _check_probability(name, p)
     if not training or p == 0.0:
         return input
     if p == 1.0:
         return input.mul_(0.0) if inplace else input * 0.0
-    keep = random.default_generator.bernoulli(1.0 - p, shape).astype(input.array.dtype)
+    keep = _kept(p, like).astype(input.array.dtype)
     scale = 1.0 / math.sqrt((SELU_LIMIT * SELU_LIMIT * p + 1.0) * (1.0 - p))
     shift = (keep - 1) * (SELU_LIMIT * scale) + SELU_LIMIT * scale * p
     if inplace:
@@ -241,9 +258,9 @@ def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: 
     return input * make(keep * scale) + make(shift)
 
 
-def _one_each(input: Tensor, lead: int) -> tuple[int, ...]:
-    """The shape of one number for each entry of the first `lead` axes."""
-    return (*input.array.shape[:lead], *(1,) * (input.ndim - lead))
+def _one_each(input: Tensor, lead: int) -> np.ndarray:
+    """One entry for each of the first `lead` axes; they lie in the order of the axes, however the input does."""
+    return np.empty((*input.array.shape[:lead], *(1,) * (input.ndim - lead)), bool)
 
 
 def _check_probability(name: str, p: float) -> None:
@@ -251,11 +268,16 @@ def _check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: p must be in [0, 1], got {p}")
 
 
-def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, shape: tuple[int, ...]) -> Tensor:
+def _kept(p: float, like: np.ndarray) -> np.ndarray:
+    """What dropout keeps; drawn in the order in which the input lies, as PyTorch does."""
+    return random.laid_out_like(like, lambda shape: random.default_generator.bernoulli(1.0 - p, shape))
+
+
+def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, like: np.ndarray) -> Tensor:
     _check_probability(name, p)
     if not training or p == 0.0:
         return input
-    keep = random.default_generator.bernoulli(1.0 - p, shape)
+    keep = _kept(p, like)
     scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)
     mask = make(keep.astype(input.array.dtype) * input.array.dtype.type(scale))
     return input.mul_(mask) if inplace else input * mask
@@ -299,7 +321,7 @@ def _padded_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> 
     for dim, (before, after) in enumerate(pairs):
         size = input.array.shape[dim]
         limit = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))
-        if max(before, after) > limit:
+        if max(before, after, 0) > max(limit, 0):
             raise RuntimeError(f"pad: {mode} can add {limit} entries to an axis of size {size}, got {(before, after)}")
         if before or after:
             input = input[(slice(None),) * dim + (make(_padded_places(size, before, after, mode)),)]

@@ -336,6 +336,8 @@ def triplet_margin_loss(
     p: float = 2.0,
     eps: float = 1e-6,
     swap: bool = False,
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_loss: margin must be above 0, got {margin}")
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
