@@ -111,6 +111,10 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
         lambda t, x: t.nn.functional.binary_cross_entropy(x, t.tensor([1.0, 0.0, 1.0, 0.0], dtype=x.dtype)),
         (np.array([0.0, 0.0, 1.0, 1.0]),),
     ),
+    "bce right at 0 and 1": (  # where the slope is 0, not 1
+        lambda t, x, y: t.nn.functional.binary_cross_entropy(x, y.detach()),
+        (np.array([0.0, 1.0, 0.5]), np.array([0.0, 1.0, 1.0])),
+    ),
     "bce weighted": (
         lambda t, x, y, w: t.nn.functional.binary_cross_entropy(x, y, weight=w.detach(), reduction="sum"),
         (shares(4, 5), shares(5, 4).T, shares(5)),
@@ -127,6 +131,14 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
     "cosine_embedding_loss": (
         lambda t, x, y, s: t.nn.functional.cosine_embedding_loss(x, y, s.detach(), margin=0.1),
         (X, Y, SIGNS),
+    ),
+    "cosine_embedding_loss of zeros and at the margin": (
+        lambda t, x, y, s: t.nn.functional.cosine_embedding_loss(x, y, s.detach()),
+        (
+            np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]),
+            np.array([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]),
+            SIGNS[:3] * 0 - 1,
+        ),
     ),
     "margin_ranking_loss": (
         lambda t, x, y, s: t.nn.functional.margin_ranking_loss(x, y, s.detach(), margin=0.1),
@@ -151,7 +163,11 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
 }
 
 
-ROUNDED_BY_PYTORCH = ("hardsigmoid", "bce at 0 and 1")  # its 1 / 6 is a float32, its 1e-12 an approximation
+ROUNDED_BY_PYTORCH = (  # its 1 / 6 is a float32, and so is its 1e-12
+    "hardsigmoid",
+    "bce at 0 and 1",
+    "cosine_embedding_loss of zeros and at the margin",
+)
 
 
 def value_and_gradients(t: Any, function: Function, arrays: tuple[np.ndarray, ...], dtype: str) -> list[np.ndarray]:
@@ -640,6 +656,13 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: F.pad(tg.ones(2), (1, 1), "mirror"), NotImplementedError, "mirror"),
         (lambda: F.mse_loss(tg.ones(2), tg.ones(2), reduction="average"), ValueError, "average"),
         (lambda: F.nll_loss(tg.ones(2, 3), tg.tensor([0])), ValueError, r"\(2,\), got \(1,\)"),
+        (lambda: F.nll_loss(tg.ones(2, 3), tg.tensor([[0], [1]])), RuntimeError, r"\(2,\), got \(2, 1\)"),
+        (lambda: F.nll_loss(tg.ones(2, 3), tg.tensor([0, 3])), IndexError, r"nll_loss: target.* \[0, 2\] .* got 3"),
+        (lambda: F.nll_loss(tg.ones(2, 3), tg.tensor([0, 1]), tg.ones(2)), RuntimeError, "each of 3 classes, got"),
+        (lambda: F.cross_entropy(tg.ones(2, 3), tg.tensor([0])), ValueError, r"\(2,\), got \(1,\)"),
+        (lambda: F.cross_entropy(tg.ones(2, 3), tg.tensor([[0], [1]])), RuntimeError, r"\(2,\), got \(2, 1\)"),
+        (lambda: F.cross_entropy(tg.ones(2, 3), tg.tensor([0, 1]), tg.ones(2)), RuntimeError, "each of 3 classes, got"),
+        (lambda: F.layer_norm(tg.ones(2), ()), RuntimeError, "normalized_shape"),
         (lambda: F.binary_cross_entropy(tg.tensor([2.0]), tg.tensor([1.0])), RuntimeError, r"\[0, 1\]"),
         (lambda: F.scaled_dot_product_attention(*SAME, tg.ones(3, 2)), RuntimeError, r"got \(3, 2\)"),
         (lambda: F.mse_loss(tg.ones(2), X), TypeError, "mse_loss: target must be a tensor, got ndarray; make one"),
@@ -733,6 +756,10 @@ def test_what_is_not_a_number_stays_where_it_is() -> None:
         (gradient,) = tg.autograd.grad(exponential(x).sum(), x)
         assert gradient[:2].tolist() == [1.0, 1.0]
     assert math.isnan(F.threshold(x, 0.5, 9.0)[1].item())
+    for shrink in (F.hardshrink, F.softshrink):
+        assert math.isnan(shrink(x)[1].item())
+        (gradient,) = tg.autograd.grad(shrink(x).sum(), x)
+        assert gradient.tolist() == [1.0, 1.0, 1.0]
     means = F.adaptive_avg_pool1d(tg.tensor([[[nan, 1.0, 2.0, 3.0, 5.0]]]), 3)
     assert math.isnan(means[0, 0, 0].item()) and means[0, 0, 1:].tolist() == [2.0, 4.0]
     assert F.prelu(tg.tensor(-2.0), tg.tensor([0.5])).shape == ()

@@ -114,6 +114,8 @@ class Tensor(
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
+        if dim is not None and not self.array.ndim:
+            raise IndexError(f"size: a 0-d tensor has no dimensions, so none is number {dim}")
         return self.shape if dim is None else self.array.shape[axis("size", dim, self.array.ndim)]
 
     def dim(self) -> int:

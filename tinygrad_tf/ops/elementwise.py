@@ -225,8 +225,9 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 
 def _square_of_length(g: Any, a: Any, b: Any) -> Any:
-    """a^2 + b^2, not in small integers, whose squares would not fit."""
-    return square(beside(a, g)) + square(beside(b, g))
+    """a^2 + b^2, not in small integers, whose squares would not fit; inf at the origin, where no way leads anywhere."""
+    total = square(beside(a, g)) + square(beside(b, g))
+    return where(total == 0, math.inf, total)
 
 
 @primitive(

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, fused, make
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.engine import Tensor, fused, make, primitive
+from tinygrad_tf.ops._types import category, promoted_to_float
+from tinygrad_tf.ops.elementwise import log, maximum
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.reduce import mean_over, sum_
 from tinygrad_tf.ops.shape import reshape
@@ -56,6 +57,36 @@ def cross_entropy_(
     return kernels.cross_entropy.cross_entropy(logits, target, weight, ignore_index, label_smoothing)
 
 
+def _slope_of_probability(g: Any, p: Any, target: Any) -> Any:
+    """(p - t) / (p (1 - p)), bounded as PyTorch bounds it: 0 where p is 0 or 1 and right."""
+    return g * (p - target) / maximum(p * (1.0 - p), 1e-12)
+
+
+def _slope_of_target(g: Any, p: Any) -> Any:
+    return g * (maximum(log(1.0 - p), -100.0) - maximum(log(p), -100.0))
+
+
+@primitive(prepare=promoted_to_float, p=_slope_of_probability, target=_slope_of_target)
+def binary_cross_entropy_(p: Any, target: Any) -> np.ndarray:
+    """-(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are cut at -100."""
+    return (target - 1.0) * np.maximum(np.log1p(-p), -100.0) - target * np.maximum(np.log(p), -100.0)
+
+
+def check_target(name: str, shape: tuple[int, ...], ids: np.ndarray, weight: Tensor | None) -> tuple[int, ...]:
+    """The shape that the targets of logits (N, V), (V,) or (N, V, d1, ...) have; errors of PyTorch's types if not."""
+    wanted = () if len(shape) < 2 else (shape[0], *shape[2:])
+    if not shape or ids.shape != wanted:
+        raise (ValueError if ids.shape[:1] != wanted[:1] else RuntimeError)(
+            f"{name}: for input of shape {shape} the target must be {wanted}, got {ids.shape}"
+        )
+    classes = shape[min(1, len(shape) - 1)]
+    if weight is not None and weight.array.shape != (classes,):
+        raise RuntimeError(
+            f"{name}: weight must have one entry for each of {classes} classes, got {weight.array.shape}"
+        )
+    return wanted
+
+
 def cross_entropy(
     x: Any,
     target: Tensor,
@@ -74,9 +105,7 @@ def cross_entropy(
         raise RuntimeError(
             f"cross_entropy: needs floating point logits and integer targets, got {x.array.dtype} and {ids.dtype}"
         )
-    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
-    if not shape or ids.shape != wanted:
-        raise ValueError(f"cross_entropy: for logits of shape {shape} the target must be {wanted}, got {ids.shape}")
+    wanted = check_target("cross_entropy", shape, ids, weight)
     rows = x.reshape(1, -1) if len(shape) == 1 else x
     if len(shape) > 2:
         rows = x.movedim(1, -1).reshape(-1, shape[1])

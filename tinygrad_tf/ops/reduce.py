@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,14 @@ def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
     dims = axes("var", dim, x.array.ndim)
     centred: Any = x - mean(x, dims, keepdim=True)
     total = sum_(centred * centred, dims=dims, keepdim=keepdim)
-    return total / float(max(_count(x, dims) - correction, 0))
+    count = _count(x, dims)
+    if count <= correction:
+        warnings.warn(
+            f"var and std of {count} elements with correction={correction} are not numbers: 0 or fewer degrees of "
+            "freedom; pass correction=0 (unbiased=False), or more elements",
+            stacklevel=3,
+        )
+    return total / float(max(count - correction, 0))
 
 
 def _root(x: Any) -> Any:
@@ -104,7 +112,7 @@ def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool 
         powers = where(x == 0, 0.0 if p > 0.0 else math.inf, power(where(x == 0, 1.0, size), p))
     total = sum_(powers, dims=dims, keepdim=keepdim)
     zero = total == 0
-    return where(zero, total, power(where(zero, 1.0, total), 1.0 / p))
+    return where(zero, total if p > 0.0 else math.inf, power(where(zero, 1.0, total), 1.0 / p))
 
 
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
@@ -149,7 +157,9 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 def _not_empty(name: str, x: np.ndarray, dims: tuple[int, ...]) -> None:
     if not x.size and (not dims or any(x.shape[d] == 0 for d in dims)):
-        raise IndexError(f"{name}: there is no {name} of no elements (shape {x.shape}, dim {dims})")
+        raise (IndexError if dims else RuntimeError)(
+            f"{name}: there is no {name} of no elements (shape {x.shape}, dim {dims})"
+        )
 
 
 def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
@@ -174,21 +184,21 @@ def amin(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
     return in_order(x.min(axis=dims, keepdims=keepdim))
 
 
-def _largest_rule(g: Any, x: Any, result: Any) -> Any:
+def largest_rule(g: Any, x: Any, result: Any) -> Any:
     """Elements that share the extremum of all share the gradient evenly; where it is a NaN, all NaNs do."""
     ties = (x == result) | (x != x)
     count = sum(ties) if isinstance(ties, Tensor) else ties.sum()
     return where(ties, expand(div(g, count), shape=x.shape), 0.0)
 
 
-@primitive(x=_largest_rule)
+@primitive(x=largest_rule)
 def max_(x: np.ndarray) -> np.ndarray:
     """The largest of all elements."""
     _not_empty("max", x, ())
     return x.max()
 
 
-@primitive(x=_largest_rule)
+@primitive(x=largest_rule)
 def min_(x: np.ndarray) -> np.ndarray:
     """The smallest of all elements."""
     _not_empty("min", x, ())

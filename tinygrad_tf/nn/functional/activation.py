@@ -9,7 +9,7 @@ from typing import Any
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
-from tinygrad_tf.ops.elementwise import abs_, clamp, expm1, where
+from tinygrad_tf.ops.elementwise import abs_, clamp, expm1, sign, where
 from tinygrad_tf.tensor import Tensor
 
 
@@ -144,7 +144,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within lambd of 0."""
-    return where(abs_(input) > lambd, input, 0.0)
+    return where(abs_(input) <= lambd, 0.0, input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:

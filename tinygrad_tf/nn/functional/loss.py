@@ -8,14 +8,15 @@ import warnings
 import numpy as np
 
 from tinygrad_tf import ops
-from tinygrad_tf.compositions import cosine_similarity
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.activation import log_softmax
 from tinygrad_tf.nn.functional.layers import pairwise_distance
+from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.activation import softplus
-from tinygrad_tf.ops.elementwise import abs_, exp, log, maximum, minimum, where
+from tinygrad_tf.ops.elementwise import abs_, clamp, exp, log, minimum, sqrt, where
+from tinygrad_tf.ops.loss import binary_cross_entropy_, check_target
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.tensor import Tensor
 
@@ -109,13 +110,12 @@ def nll_loss(
     """-input[target], for log-probabilities (N, V), (V,) or (N, V, d1, ...); the mean is weighted by `weight`."""
     reduction = reduction_of(size_average, reduce, reduction)
     shape, ids = input.array.shape, target.array
-    wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
-    if not shape or ids.shape != wanted:
-        raise ValueError(f"nll_loss: for input of shape {shape} the target must be {wanted}, got {ids.shape}")
+    check_target("nll_loss", shape, ids, weight)
     if category(ids.dtype) != 1:
         raise RuntimeError(f"nll_loss: targets must be integers, got {ids.dtype}")
     counts = ids != ignore_index
     safe, dim = np.where(counts, ids, 0), 0 if len(shape) == 1 else 1
+    check_range("nll_loss: target", safe, shape[dim], dim)
     weights = counts.astype(input.dtype)
     picked = input.gather(dim, make(np.expand_dims(safe, dim))).squeeze(dim)
     if weight is not None:
@@ -152,12 +152,6 @@ def kl_div(
 # --- probabilities of yes and no --------------------------------------------------------------------------------------
 
 
-def _log_or_minus_100(p: Tensor) -> Tensor:
-    """log p, at least -100 as in PyTorch; at p = 0 the gradient is large but finite."""
-    there = p > math.exp(-100.0)
-    return where(there, log(where(there, p, 1.0)), p * 1e12 - 100.0)
-
-
 @raised
 def binary_cross_entropy(
     input: Tensor,
@@ -174,7 +168,7 @@ def binary_cross_entropy(
         raise RuntimeError(
             "binary_cross_entropy: input must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
         )
-    losses = -(target * _log_or_minus_100(input) + (1.0 - target) * _log_or_minus_100(1.0 - input))
+    losses = binary_cross_entropy_(input, target)
     return reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
 
@@ -306,8 +300,9 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
-    cosine = cosine_similarity(input1, input2, dim=-1)
-    losses = where(target == 1, 1.0 - cosine, maximum(cosine - margin, 0.0))
+    square1, square2 = (input1 * input1).sum(-1), (input2 * input2).sum(-1)
+    cosine = (input1 * input2).sum(-1) / sqrt((square1 + 1e-12) * (square2 + 1e-12))
+    losses = where(target == 1, 1.0 - cosine, clamp(cosine - margin, 0.0))
     return reduced("cosine_embedding_loss", losses, reduction)
 
 
