@@ -7,6 +7,8 @@ import contextlib
 import io
 import math
 import pickle
+import random
+import zipfile
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,145 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
             tg.load(path, weights_only=weights_only)
 
 
+# --- files of PyTorch's torch.save ------------------------------------------------------------------------------------
+
+PROGRAM = b"""(dVw
+ctorch._utils
+_rebuild_tensor_v2
+((Vstorage
+ctorch
+FloatStorage
+V0
+Vcpu
+I6
+tQI1
+(I2
+I2
+t(I1
+I2
+tI01
+ccollections
+OrderedDict
+(tRtRsVargs
+cargparse
+Namespace
+(tR(dVlr
+F0.5
+sbsVkind
+ctorch
+bfloat16
+s."""  # {"w": a view of storage 0, "args": Namespace(lr=0.5), "kind": torch.bfloat16}, in pickle's protocol 0
+
+
+def torch_zip(program: bytes, **storages: bytes) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("archive/data.pkl", program)
+        for name, content in storages.items():
+            archive.writestr(f"archive/data/{name[1:]}", content)
+    file.seek(0)
+    return file
+
+
+def test_a_file_of_torch_save_is_read_without_pytorch() -> None:
+    got = tg.load(torch_zip(PROGRAM, _0=np.arange(6, dtype=np.float32).tobytes()))
+    assert got["w"].tolist() == [[1.0, 3.0], [2.0, 4.0]] and got["w"].requires_grad
+    assert got["args"] == argparse.Namespace(lr=0.5) and got["kind"] is tg.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (PROGRAM.replace(b"I6\ntQI1", b"I6\ntQI3"), r"of shape \(2, 2\) reaches behind its storage of 6 elements"),
+        (PROGRAM.replace(b"I6\ntQI1", b"I6\ntQI-1"), "is a broken file of torch.save"),
+        (PROGRAM.replace(b"V0\nVcpu", b"V1\nVcpu"), "is a broken file of torch.save .KeyError: 'data/1'"),
+        (PROGRAM[:-1], "is a broken file of torch.save"),
+        (PROGRAM.replace(b"FloatS", b"ComplexFloatS"), "holds tensors of a dtype that is not here, ComplexFloat"),
+        (b"cos\nsystem\n(Vfalse\ntR.", "holds a os.system, which is not plain data, and loading it could run any code"),
+        (b"c__builtin__\neval\n(V1\ntR.", "holds a __builtin__.eval, which is not plain data"),
+        (b"(i__builtin__\neval\n.", "holds the instruction INST, which is not plain data"),
+        (b"Vx\n(V1\ntR.", "holds a call of what is no name"),
+        (b"cnumpy\ndtype\n(VO8\ntR.", "holds a NumPy dtype 'O8'"),  # whose bytes would be taken for addresses
+        (b"(lVx\nb.", "holds a list with attributes"),
+    ],
+)
+def test_what_a_file_of_torch_save_may_not_hold(program: bytes, message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        tg.load(torch_zip(program, _0=bytes(24)))
+    assert "\n" not in str(error.value)
+
+
+def test_other_archives_and_pickles_are_told_apart(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=np.ones(2))
+    with pytest.raises(InputError, match=r"x\.npz: is a zip archive, but not of torch.save; numpy.load reads .npz"):
+        tg.load(tmp_path / "x.npz")
+    with pytest.raises(InputError, match=r"is a pickle, but not of torch\.save, and unpickling it could run any code"):
+        tg.load(io.BytesIO(pickle.dumps({"a": 1})))
+    content = b'{"w":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}'
+    with pytest.raises(InputError, match="w has dtype F8_E4M3; there are F64, F32"):
+        tg.load(io.BytesIO(len(content).to_bytes(8, "little") + content + b"\0"))
+
+
+def assert_alike(got: Any, want: Any, torch: Any) -> None:
+    """The same structure, types, dtypes, shapes, strides and numbers."""
+    if isinstance(want, torch.Tensor):
+        assert str(got.dtype) == str(want.dtype) and got.requires_grad == want.requires_grad
+        assert tuple(got.shape) == tuple(want.shape) and (got.numel() < 2 or tuple(got.stride()) == want.stride())
+        assert isinstance(got, nn.Parameter) == isinstance(want, torch.nn.Parameter)
+        assert got.detach().tolist() == want.detach().tolist()
+    elif isinstance(want, (torch.dtype, torch.device)):
+        assert str(got) == str(want)
+    elif isinstance(want, np.ndarray):
+        assert got.dtype == want.dtype and got.tolist() == want.tolist()
+    elif isinstance(want, argparse.Namespace):
+        assert_alike(vars(got), vars(want), torch)
+    else:
+        assert type(got).__name__ == type(want).__name__
+        if isinstance(want, dict):
+            assert list(map(repr, got)) == list(map(repr, want))
+            got, want = list(got.values()), list(want.values())
+        if isinstance(want, (list, tuple)):
+            assert len(got) == len(want)
+            for pair in zip(got, want, strict=True):
+                assert_alike(*pair, torch)
+        else:
+            assert got == want
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("protocol", [2, 5])
+def test_what_pytorch_saves_is_what_is_loaded(zipped: bool, protocol: int) -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.randn(5, 3)).sum().backward()
+    optimizer.step()
+    scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [1, 2, 2])
+    x = torch.arange(24.0).reshape(4, 6)
+    kinds = ("float64", "float16", "bfloat16", "int8", "uint8", "bool", "int16", "int32", "int64")
+    want = {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict(),
+        "kinds": [torch.tensor([0, 1, 2]).to(getattr(torch, kind)) for kind in kinds],
+        "views": [x, x, x.t(), x[1], x[:, ::2], x[0].expand(3, 6), x[2:2], x[0, 0], torch.empty(0)],
+        "parameters": [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2), False)],
+        "random": [torch.get_rng_state(), np.random.get_state(), random.getstate()],
+        "numpy": [np.float32(1.5), np.arange(6).reshape(2, 3).T, np.array(["a", "bc"]), np.arange(3, dtype=">i4")],
+        "plain": [None, True, 2**70, -1, math.inf, "☃", b"\xff", {1, 2}, {(1, 2): 3}, OrderedDict(a=1)],
+        "names": [torch.Size([2]), torch.float32, torch.device("cuda:1"), argparse.Namespace(lr=0.1), Path("a/b")],
+    }  # fmt: skip
+    file = io.BytesIO()
+    torch.save(want, file, _use_new_zipfile_serialization=zipped, pickle_protocol=protocol)
+    file.seek(0)
+    got = tg.load(file, map_location="cpu", weights_only=True)
+    file.seek(0)
+    assert_alike(got, torch.load(file, weights_only=False), torch)
+    got["views"][0].zero_()
+    assert got["views"][3].sum() == 0  # they share memory, as PyTorch's do
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
+    model.load_state_dict(got["model"])
+    tg.optim.Adam(model.parameters()).load_state_dict(got["optimizer"])
+
+
 def test_broken_and_missing_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"nowhere\.pt: no such file"):
         tg.load(tmp_path / "nowhere.pt")
@@ -147,6 +288,14 @@ def test_broken_and_missing_files(tmp_path: Path) -> None:
             data[rng.integers(len(data) - 16)] = rng.integers(256)
         with contextlib.suppress(InputError):  # it may still be a right file, with other content
             tg.load(io.BytesIO(bytes(data)))
+    whole = torch_zip(PROGRAM, _0=bytes(24)).getvalue()
+    for _ in range(200):
+        program = bytearray(PROGRAM)
+        program[rng.integers(len(program))] = rng.integers(256)
+        with contextlib.suppress(InputError):
+            tg.load(torch_zip(bytes(program), _0=bytes(24)))
+        with contextlib.suppress(InputError):
+            tg.load(io.BytesIO(whole[: rng.integers(len(whole))]))
 
 
 def test_wrong_device_is_told() -> None:

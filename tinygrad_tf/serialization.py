@@ -2,6 +2,7 @@
 
 The tensors are the file's tensors, named by their place ("model.wte.weight"), so that other tools read them; the
 structure around them is JSON in the file's metadata. Nothing is ever unpickled: loading a file runs no code in it.
+Files of PyTorch's torch.save are read, too, by utils/torch_files.py.
 
     JSON itself       None, bool, int, str, finite floats, lists
     {"tensor": name}  a tensor, with "parameter" and "requires_grad" where they hold
@@ -33,6 +34,7 @@ from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Size, Tensor
 from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import write_atomically
+from tinygrad_tf.utils.torch_files import is_torch_file, read_torch_file
 
 Place = str | os.PathLike[str] | BinaryIO
 STRUCTURE = "tinygrad_tf"  # the metadata entry that holds the JSON
@@ -72,10 +74,11 @@ def save(obj: Any, f: Place) -> None:
 
 
 def load(f: Place, map_location: Any = None, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
-    """What `save` wrote; of another safetensors file, its tensors by name.
+    """What `save` wrote; of another safetensors file, its tensors by name; of PyTorch's torch.save, what it holds.
 
-    Loading is always safe, whatever weights_only says. A file of PyTorch's torch.save is refused: it is a pickle, which
-    may run any code; write it with safetensors there. A missing or broken file is an InputError.
+    Loading is always safe, whatever weights_only says: a file of torch.save, which is a pickle, is read without running
+    it, and so may hold plain data only: tensors, containers, numbers, text, NumPy arrays, Namespaces. What else it
+    holds, and a broken file, is an InputError; a missing one a FileNotFoundError.
     """
     if not callable(map_location) and not isinstance(map_location, dict):
         checked(map_location)
@@ -86,7 +89,12 @@ def load(f: Place, map_location: Any = None, weights_only: bool | None = None, m
         raise FileNotFoundError(f"load: {name}: no such file") from None
     except OSError as error:
         raise InputError(f"load: {name}: cannot be read: {error.strerror or error}") from None
-    tensors, structure = _opened(str(name), data)
+    try:
+        tensors, structure = _opened(str(name), data)
+    except InputError:
+        if not is_torch_file(data):  # asked second, as a safetensors file may begin with any letters
+            raise
+        return read_torch_file(str(name), data)
     if structure is None:
         return {key: make(array) for key, array in tensors.items()}
     try:
@@ -105,18 +113,15 @@ def _opened(name: str, data: bytes) -> tuple[dict[str, np.ndarray], Any]:
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
         structure = json.loads(metadata[STRUCTURE]) if STRUCTURE in metadata else None
     except (SafetensorError, ValueError) as error:
-        if data[:2] == b"PK" or data[:1] == b"\x80":  # a zip archive, or a pickle
-            raise InputError(
-                f"load: {name}: was written by torch.save or pickle, and loading it could run any code; "
-                "in PyTorch, write it with safetensors.torch.save_file"
-            ) from None
         raise InputError(f"load: {name}: is broken, or no safetensors file ({error})") from None
     if structure is not None and structure.get("format") != FORMAT:
         raise InputError(f"load: {name}: has format {structure.get('format')!r}; this version knows {FORMAT} only")
-    return {key: _array(entry) for key, entry in entries.items()}, structure
+    return {key: _array(name, key, entry) for key, entry in entries.items()}, structure
 
 
-def _array(entry: dict[str, Any]) -> np.ndarray:
+def _array(name: str, key: str, entry: dict[str, Any]) -> np.ndarray:
+    if entry["dtype"] not in NAMES:
+        raise InputError(f"load: {name}: {key} has dtype {entry['dtype']}; there are {', '.join(NAMES)}")
     dtype = array_dtype(NAMES[entry["dtype"]])
     return np.frombuffer(bytearray(entry["data"]), dtype).reshape(entry["shape"])
 

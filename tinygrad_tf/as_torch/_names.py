@@ -13,7 +13,8 @@ from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 NAMESPACES = (
     "", "Tensor", "linalg", "fft", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func",
     "distributions", "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module",
-    "optim", "optim.Optimizer", "optim.lr_scheduler", "testing", "utils.benchmark", "utils.checkpoint", "utils.data",
+    "optim", "optim.Optimizer", "optim.lr_scheduler", "optim.swa_utils", "testing",
+    "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
 OURS = "not in PyTorch"
@@ -30,7 +31,7 @@ TEXTS: tuple[str, ...] = (
 TEXTS += ("split_tokens", "standard_library_text", "token_dtype", "validation_batches")
 TEXTS += ("PairBatch", "PairTokenizer", "batches_by_length", "pad_rows", "pair_batch")
 DIFFERENCES = {  # name: how it differs from PyTorch, and why
-    "load": "never unpickles: files of torch.save are refused, safetensors files are read; a pickle may run any code",
+    "load": "runs no code of a file: of torch.save's files plain data alone is read; safetensors files are read, too",
     "save": "writes one safetensors file, with the structure as JSON; functions and whole modules are refused",
     "empty": "gives zeros: leftovers in memory have cost people days",
     "compile": "returns its argument: there is nothing to compile",
