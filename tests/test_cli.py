@@ -242,6 +242,8 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
         ("train text.txt --out text.txt", "text.txt: is a file; choose another --out"),
         ("train text.txt --context 8 --out text.txt/run", "text.txt/run: cannot be written"),
         ("train text.txt --encoding latin-99", "encoding 'latin-99' is not known"),
+        ("train text.txt --encoding utf\0", "encoding 'utf\\x00' is not known"),
+        ("train wide.txt", "(for example --encoding utf-32)"),
         ("train --resume none", "none: no such run folder"),
         ("train --resume full", "full: is not a run folder"),
         ("sample none", "none: no such run folder"),
@@ -293,6 +295,7 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
 def test_bad_input_is_one_line_and_exit_code_2(text, capsys, words, message):
     Path("empty.txt").touch()
     Path("latin.txt").write_bytes(b"caf\xe9")
+    Path("wide.txt").write_bytes("wide".encode("utf-32"))
     Path("full").mkdir()
     Path("full/precious.txt").write_text("x")
     before = sorted(str(path) for path in Path(".").rglob("*"))
@@ -548,6 +551,70 @@ def test_a_bad_variable_of_the_environment_is_one_line(run, capsys, monkeypatch)
     monkeypatch.setattr("tinygrad_tf.cli.train.calibrate", calibrate)
     err = refused(capsys, "train", "--resume", "run", "--steps", "8")
     assert err == "tinygrad-tf train: TINYGRAD_TF_NUM_THREADS must be an integer from 1 to 1024, got 0\n"
+
+
+def test_a_package_that_is_not_there_is_named(text, capsys, monkeypatch):
+    import tomllib
+
+    from tinygrad_tf.cli import PACKAGES
+
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+    assert list(PACKAGES) == [re.split(r"\W", words)[0] for words in project["dependencies"]]
+    for module, package in (("typer", "typer"), ("safetensors.numpy", "safetensors")):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
+            patch.delitem(sys.modules, "tinygrad_tf.cli.app")
+            patch.delitem(sys.modules, "tinygrad_tf.cli.options", raising=False)
+            err = refused(capsys, "train", text, *SIZE, "--steps", "1", "--out", package)
+        assert err.startswith(
+            f"tinygrad-tf: needs the package {package}, which this Python does not have; install it: "
+        )
+        assert err.endswith(f" -m pip install {package}\n")
+
+
+def test_a_run_without_a_picture_does_not_name_it(text, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert train(text, "--out", "run", "--steps", "1") == 0
+    out = capsys.readouterr().out
+    assert "the loss curve could not be drawn: " in out and "run: model, metrics.jsonl\n" in out
+
+
+def test_a_text_does_not_move_the_cursor(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb").write_text("\x1b" * 400)
+    assert train("a\nb", "--out", "run", "--steps", "1") == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\\x1b\\x1b" in out and out.startswith("text       a ⏎ b: 400 characters")
+
+
+def test_a_closed_terminal_and_what_cannot_be_shown_lose_nothing(text, capsys, monkeypatch):
+    show = PlainDisplay.show
+
+    def hung_up(self, record):
+        show(self, record)
+        if record.step == 3:
+            os.kill(os.getpid(), signal.SIGHUP)
+            raise OSError(5, "Input/output error")
+
+    options = ["--steps", "6", "--eval-interval", "6"]
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainDisplay, "show", hung_up)
+        assert train(text, "--out", "run", *options) == 128 + signal.SIGHUP
+    assert "Input/output error. The checkpoint of step 3 is kept; go on with:" in capsys.readouterr().err
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(PlainDisplay, "show", lambda self, record: os.kill(os.getpid(), signal.SIGHUP))
+            assert train(text, "--out", "nohup", *options) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_closed_standard_streams(text):
+    words = [sys.executable, "-m", "tinygrad_tf", "train", text, *SIZE, "--steps", "2", "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    shell = subprocess.run(["sh", "-c", '"$@" >&- 2>&- <&-', "sh", *words], env=environment, check=False)
+    assert shell.returncode == 0 and [record["step"] for record in records("run")] == [1, 2]
 
 
 def test_train_does_not_report_success_to_a_closed_pipe(text):

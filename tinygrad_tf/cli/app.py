@@ -179,6 +179,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     command = typer.main.get_command(app)
     name = f"tinygrad-tf {words[0]}" if words and words[0] in command.commands else "tinygrad-tf"  # type: ignore[attr-defined]
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # a character the terminal lacks shows as ?
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -202,6 +203,16 @@ def _run(words: list[str]) -> int:
         if hasattr(error, "format_message"):  # of the option parser, whose classes differ between versions of typer
             return _fail(name, _parser_message(error, command, words), 2)
         raise
+
+
+def _open_streams() -> None:
+    """Standard streams that are closed lead nowhere; else the next file that is opened would get their number."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
 
 
 def _fail(name: str, message: str, code: int) -> int:

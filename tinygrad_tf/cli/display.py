@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import unicodedata
 from collections import deque
 
 from tinygrad_tf.training.trainer import Record
@@ -171,8 +172,17 @@ def duration(seconds: float) -> str:
 
 def one_line(text: str) -> str:
     """Line breaks as a sign, other control characters as escapes."""
-    text = text.strip().replace("\n", " ⏎ ")
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return visible(text.strip().replace("\n", " ⏎ "))
+
+
+def visible(text: str, but: str = "") -> str:
+    """Control characters but these as escapes: a text from anywhere must not move the cursor or colour the screen.
+
+    >>> print(visible(chr(27) + "[31mred"))
+    \\x1b[31mred
+    """
+    hidden = {c for c in set(text) - set(but) if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
+    return "".join(c.encode("unicode_escape").decode() if c in hidden else c for c in text)
 
 
 def _validation(record: Record) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tinygrad_tf.cli.display import PlainDisplay, duration
+from tinygrad_tf.cli.display import PlainDisplay, duration, one_line
 from tinygrad_tf.training.calibrate import (
     ENOUGH_STEPS,
     MARGIN,
@@ -49,7 +49,7 @@ def tell(display: PlainDisplay, label: str, text: Any) -> None:
 def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
     train, validation = split_tokens(data.tokens, config.context, config.validation_fraction)
     files = int(data.text.get("files", 1))
-    source = f"{data.text.get('source')} ({files} files)" if files > 1 else str(data.text.get("source"))
+    source = one_line(str(data.text.get("source"))) + (f" ({files} files)" if files > 1 else "")
     different = len(data.tokenizer)
     size = f"{len(data.tokens):,} characters, {different} different one{'' if different == 1 else 's'}"
     tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")

@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.cli.display import PlainDisplay, duration
+from tinygrad_tf.cli.display import PlainDisplay, duration, visible
 from tinygrad_tf.cli.plan import tell
 from tinygrad_tf.cli.sample import DARING, characters, default_prompt
 from tinygrad_tf.generation import GenerationConfig
@@ -40,9 +40,11 @@ def go(run: Run, trainer: Trainer, display: PlainDisplay) -> int:
             return _finished(run, trainer, display, last) if last else _stopped(run, trainer, display, interrupts)
         except (TrainingError, OSError, KeyboardInterrupt) as error:
             with interrupts.held():
-                return _broken_off(run, trainer, display, error)
+                code = _broken_off(run, trainer, display, error)
+                return 128 + interrupts.received if interrupts.received else code
         finally:
-            display.stop()
+            with suppress(OSError):
+                display.stop()
 
 
 def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> Record | None:
@@ -61,7 +63,8 @@ def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inter
 
 
 def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record) -> int:
-    display.message(f"\n{sample_text(trainer, run.tokenizer, 300).strip()}\n")
+    sample = sample_text(trainer, run.tokenizer, 300).strip()
+    display.message("\n" + visible(sample, but="\n\t") + "\n")
     tell(display, "done", f"{trainer.step:,} steps in {duration(trainer.seconds)}")
     tell(display, "loss", f"{record.full_validation_loss:.4f} over the whole validation split")
     if trainer.stopped:
@@ -69,7 +72,8 @@ def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record)
         tell(display, "note", f"stopped early: {why}; these are the weights of step {trainer.best_step:,}")
     elif trainer.best_step != trainer.step:
         tell(display, "note", f"the validation loss was lowest at step {trainer.best_step:,}; sample that with --best")
-    tell(display, "results", f"{run.folder}: model, metrics.jsonl, loss.png")
+    picture = ", loss.png" if (run.folder / "loss.png").exists() else ""
+    tell(display, "results", f"{run.folder}: model, metrics.jsonl{picture}")
     tell(display, "more text", f"{_program()} sample {shlex.quote(str(run.folder))}")
     return 0
 
@@ -83,18 +87,24 @@ def _stopped(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inte
 def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: BaseException) -> int:
     """Say why, which step is on disk, and how to go on."""
     code = 1
-    if isinstance(error, BrokenPipeError):  # nobody reads what is shown: there is no reason to lose what is done
-        run.save(trainer)
-        why = "standard output was closed"
+    if isinstance(error, OSError):  # perhaps of standard output alone: there is no reason to lose what is done
+        why = "standard output was closed" if isinstance(error, BrokenPipeError) else f"{error.strerror or error}"
+        try:
+            run.save(trainer)
+        except (OSError, TrainingError) as second:
+            why = f"cannot save: {getattr(second, 'strerror', None) or second}"
     elif isinstance(error, KeyboardInterrupt):
         why, code = "stopped at once", 130
     else:
-        why = str(error) if isinstance(error, TrainingError) else f"cannot save: {getattr(error, 'strerror', error)}"
+        why = str(error)
+    with suppress(OSError):
         display.stop()
-        _picture(run, display)
-    step, _ = run.weights()
-    kept = f"The checkpoint of step {step} is kept; go on with: {_again(run)}"
-    print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
+        if isinstance(error, TrainingError):
+            _picture(run, display)
+    with suppress(OSError):
+        step, _ = run.weights()
+        kept = f"The checkpoint of step {step} is kept; go on with: {_again(run)}"
+        print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
     return code
 
 
@@ -125,7 +135,7 @@ def _program() -> str:
 
 
 class Interrupts:
-    """Ctrl-C (and SIGTERM) ask for a stop after the current step, with everything saved.
+    """Ctrl-C (and SIGTERM, and a terminal that is closed) ask for a stop after the current step, with everything saved.
 
     One that comes seconds later, while the step still runs, raises KeyboardInterrupt, but
     never while files are written.
@@ -138,8 +148,12 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         self._before: dict[int, Any] = {}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as nohup wants it
+            numbers.append(hangup)
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._before = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -163,4 +177,5 @@ class Interrupts:
         if first:
             self._when = time.monotonic()
             what = "saving" if self._held else "finishing this step, then saving; in a few seconds Ctrl-C stops at once"
-            os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own
+            with suppress(OSError):  # the terminal may be gone
+                os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own

@@ -14,7 +14,7 @@ from tinygrad_tf.utils.errors import InputError
 # The default text stops here: it is more than the default run sees (2,000 steps of 12 * 64 characters), and reading it
 # takes a tenth of a second.
 DEFAULT_CHARACTERS = 3_000_000
-MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
 def _decode(data: bytes, name: str, encoding: str) -> str:
     try:
         return data.decode(encoding).removeprefix("\ufeff")
-    except LookupError:
-        raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
     except UnicodeError as error:
         offset = error.start if isinstance(error, UnicodeDecodeError) else 0
-        guess = MARKS.get(data[:2], "latin-1")
+        guess = next((name for mark, name in MARKS.items() if data.startswith(mark)), "latin-1")
         raise InputError(
             f"{name}: is not {encoding.upper()} text: byte 0x{data[offset]:02x} at offset {offset}; save it as UTF-8, "
             f"or say what it is with --encoding (for example --encoding {guess})"
         ) from None
+    except (LookupError, ValueError):  # ValueError: a NUL in the name
+        raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
 
 
 def read_texts(paths: Sequence[str | os.PathLike[str]], encoding: str = "utf-8") -> Text:
