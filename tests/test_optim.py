@@ -421,3 +421,75 @@ def test_hooks_on_the_state_of_an_optimizer() -> None:
     optimizer.register_load_state_dict_post_hook(lambda o: seen.append(o.param_groups[0]["lr"]))
     optimizer.load_state_dict(state)
     assert seen[2:] == [0.25] and "more" in state
+
+
+AVERAGES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "equal": lambda swa: {},
+    "equal, with buffers": lambda swa: {"use_buffers": True},
+    "equal, one by one": lambda swa: {"avg_fn": swa.get_swa_avg_fn()},
+    "equal, in a list": lambda swa: {"multi_avg_fn": swa.get_swa_multi_avg_fn()},
+    "exponential": lambda swa: {"avg_fn": swa.get_ema_avg_fn(0.8)},
+    "exponential, with buffers": lambda swa: {"multi_avg_fn": swa.get_ema_multi_avg_fn(0.8), "use_buffers": True},
+    "of one's own": lambda swa: {"avg_fn": lambda average, new, count: average + (new - average) * 0.1 * count},
+}
+
+
+@pytest.mark.parametrize("name", AVERAGES)
+def test_averaged_weights_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    """Training goes on with a schedule that ends in another, then the batch norm of the average meets the data."""
+    import torch.optim.swa_utils as theirs
+
+    found = []
+    for t, swa in ((torch, theirs), (tg, optim.swa_utils)):
+        t.manual_seed(0)
+        model = t.nn.Sequential(t.nn.Linear(3, 4), t.nn.BatchNorm1d(4), t.nn.Tanh(), t.nn.Linear(4, 1)).double()
+        x = t.linspace(-1, 1, 24, dtype=t.float64).reshape(8, 3).sin()
+        optimizer = t.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        first, last = t.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), swa.SWALR(optimizer, 0.03, anneal_epochs=3)
+        averaged, rates = swa.AveragedModel(model, **AVERAGES[name](swa)), []
+        for epoch in range(9):
+            for rows in (x[:4], x[4:]):
+                optimizer.zero_grad()
+                (model(rows) - rows.prod(1, keepdim=True)).square().mean().backward()
+                optimizer.step()
+            if epoch > 3:
+                averaged.update_parameters(model)
+            (last if epoch > 3 else first).step()
+            rates.append(optimizer.param_groups[0]["lr"])
+        before = [value.clone().numpy() for value in averaged.state_dict().values()]
+        swa.update_bn([(x[:4], None), (x[4:], None)], averaged)
+        found.append([np.array(rates), *before, *(v.numpy() for v in averaged.state_dict().values())])
+        assert averaged.module[1].momentum == 0.1 and optimizer.param_groups[0]["swa_lr"] == 0.03
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)  # PyTorch's shares of a list are float32
+
+
+@pytest.mark.parametrize(("steps", "way"), [(0, "cos"), (1, "linear"), (4, "linear"), (4, "cos")])
+def test_a_rate_for_each_group_at_the_end_as_in_pytorch(torch: ModuleType, steps: int, way: str) -> None:
+    import torch.optim.swa_utils as theirs
+
+    found: list[list[Any]] = [[], []]
+    for t, swa, rates in ((torch, theirs, found[0]), (tg, optim.swa_utils, found[1])):
+        groups = [{"params": [t.nn.Parameter(t.ones(1))], "lr": lr} for lr in (0.3, 0.1)]
+        optimizer = t.optim.SGD(groups, lr=0.1)
+        schedule = swa.SWALR(optimizer, [0.01, 0.5], steps, way)
+        for _ in range(6):
+            optimizer.step()
+            rates.append(schedule.get_last_lr())
+            schedule.step()
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda o: optim.swa_utils.SWALR(o, 0.1, anneal_strategy="sin"), ValueError, "'cos' or 'linear', got 'sin'"),
+        (lambda o: optim.swa_utils.SWALR(o, 0.1, -1), ValueError, "anneal_epochs must be an integer from 0 on, got -1"),
+        (lambda o: optim.swa_utils.SWALR(o, [0.1, 0.2]), ValueError, "one rate, or 1, got 2"),
+        (lambda o: optim.swa_utils.get_ema_avg_fn(2), ValueError, "from 0 to 1, got 2"),
+        (lambda o: optim.swa_utils.AveragedModel(nn.Tanh(), None, max, max), AssertionError, "either avg_fn or multi"),
+    ],
+)
+def test_misuse_of_averages_is_told(call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call(optim.SGD([nn.Parameter(tg.ones(1))], lr=0.1))

@@ -1,6 +1,6 @@
 """Optimisers and learning rate schedules, with PyTorch's names and arguments."""
 
-from tinygrad_tf.optim import lr_scheduler
+from tinygrad_tf.optim import lr_scheduler, swa_utils
 from tinygrad_tf.optim.adam import Adam, AdamW
 from tinygrad_tf.optim.adaptive import Adagrad, RMSprop
 from tinygrad_tf.optim.lbfgs import LBFGS
@@ -24,4 +24,5 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "swa_utils",
 ]
