@@ -267,6 +267,9 @@ MODULES: dict[str, Callable[[Any], Any]] = {
     "containers": lambda n: n.ModuleDict(
         {"a": n.Linear(1, 2), "b": n.ModuleList([n.Tanh(), n.Tanh(), n.Linear(1, 1)])}
     ),
+    "ends": lambda n: n.ModuleList([n.ConstantPad1d(1, 0.5), n.ConstantPad2d((1, 2, 0, 1), 2), n.ZeroPad2d(1)]),
+    "Upsample": lambda n: n.ModuleList([n.Upsample(scale_factor=2), n.Upsample(scale_factor=(2, 3)), n.Upsample(4)]),
+    "LSTM": lambda n: n.LSTM(3, 4, 2, bias=False, proj_size=2),
     "plain": lambda n: n.ModuleList([getattr(n, name)() for name in ALL_PLAIN]),
 }
 
@@ -291,6 +294,43 @@ def starts_as_in_pytorch(torch: ModuleType, make: Callable[[Any], Any], printed:
     if printed:
         assert repr(ours) == repr(theirs).replace("NonDynamicallyQuantizableLinear", "Linear")
     assert torch.rand(3).tolist() == tg.rand(3).tolist()
+
+
+def test_dropout_of_everything_draws_nothing_and_of_half_numbers_keeps_their_dtype(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        t.manual_seed(3)
+        x = t.ones(2, 4, 3, dtype=t.bfloat16)
+        for layer in (t.nn.Dropout(1.0), t.nn.Dropout1d(1.0), t.nn.AlphaDropout(1.0)):
+            assert not layer(x).any()
+        t_first = t.rand(1)
+        t.manual_seed(3)
+        assert t.equal(t.rand(1), t_first)
+        for layer in (t.nn.AlphaDropout(0.4), t.nn.FeatureAlphaDropout(0.4), t.nn.Dropout(0.4)):
+            assert layer(x).dtype == t.bfloat16
+
+
+def test_channels_have_a_number_each_and_nothing_is_changed_if_they_have_not() -> None:
+    mean, var = tg.zeros(3), tg.ones(3)
+    for function, words in (
+        (lambda: F.batch_norm(tg.rand(4, 3), mean, var, tg.ones(1), training=True), "batch_norm: weight must have 3"),
+        (lambda: F.instance_norm(tg.rand(4, 3, 2), mean, var, bias=tg.ones(2)), "instance_norm: bias must have 3"),
+        (lambda: F.group_norm(tg.rand(4, 3), 1, tg.ones(4)), "group_norm: weight must have 3 entries"),
+        (lambda: F.group_norm(tg.rand(4), 1), r"group_norm: input must be \(N, C, ...\)"),
+        (lambda: F.batch_norm(tg.rand(4), None, None, training=True), r"batch_norm: input must be \(N, C, ...\)"),
+        (lambda: F.prelu(tg.rand(2, 3), tg.ones(2)), "prelu: weight must have 1 or 3 slopes"),
+        (lambda: F.softshrink(tg.rand(2), -0.5), "softshrink: lambd must not be negative"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            function()
+    assert mean.tolist() == [0.0] * 3 and var.tolist() == [1.0] * 3
+    for function in (lambda: F.hardtanh(tg.rand(2), 1.0, 0.5), lambda: F.triplet_margin_loss(*tg.ones(3, 1, 2), -1.0)):
+        with pytest.raises(ValueError, match="must"):
+            function()
+
+
+def test_divergence_from_what_is_no_distribution_is_no_number() -> None:
+    loss = F.kl_div(tg.zeros(3), tg.tensor([0.0, 1.0, -1.0]), reduction="none")
+    assert loss[:2].tolist() == [0.0, 0.0] and loss[2].isnan()
 
 
 @pytest.mark.parametrize("rows_of_x", [(), (2,), (128,), (2, 64)])

@@ -333,6 +333,7 @@ RECURRENT = [
     ("RNN", {"nonlinearity": "relu", "num_layers": 2, "batch_first": True}),
     ("LSTM", {"num_layers": 2, "bidirectional": True}),
     ("LSTM", {"bias": False, "batch_first": True}),
+    ("LSTM", {"num_layers": 2, "bidirectional": True, "proj_size": 2}),
     ("GRU", {"num_layers": 2}),
     ("GRU", {"bidirectional": True, "batch_first": True}),
 ]
@@ -350,7 +351,7 @@ def test_recurrent_layers_are_pytorchs(name: str, settings: dict[str, Any]) -> N
         x = rng.normal(size=shape)
         layers = ours.num_layers * ours.directions
         batch = () if len(shape) == 2 else (5 if ours.batch_first else 2,)
-        start = [rng.normal(size=(layers, *batch, 4)) for _ in range(2 if name == "LSTM" else 1)]
+        start = [rng.normal(size=(layers, *batch, n)) for n in (ours.output_size, 4)[: ours.states]]
         for given in (None, start):
             mine, yours = tg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
             hx = () if given is None else (_state(given, tg.tensor),)

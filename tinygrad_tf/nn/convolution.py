@@ -190,7 +190,7 @@ class _Padding(Module):
         return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        return f"{self.padding}" + (f", value={self.value}" if type(self).__name__.startswith("Constant") else "")
+        return f"{self.padding}"
 
 
 class ConstantPad1d(_Padding):
@@ -199,6 +199,9 @@ class ConstantPad1d(_Padding):
     def __init__(self, padding: Any, value: float):
         super().__init__(padding)
         self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad2d(ConstantPad1d):

@@ -167,7 +167,10 @@ class Upsample(Module):
         recompute_scale_factor: bool | None = None,
     ):
         super().__init__()
-        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,)
+        exact = tuple(None if factor is None else float(factor) for factor in factors)
+        self.scale_factor: Any = exact if factors is scale_factor else exact[0]
+        self.size, self.mode = size, mode
         self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:

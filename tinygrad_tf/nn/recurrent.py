@@ -103,21 +103,32 @@ class _Recurrent(_Step, Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: Any = None,
         dtype: Any = None,
     ):
         super().__init__()
+        if proj_size and self.states == 1:
+            raise ValueError(f"{self._get_name()}: proj_size is for the LSTM alone, got {proj_size}")
+        if not isinstance(proj_size, int) or not 0 <= proj_size < max(hidden_size, 1):
+            raise ValueError(f"{self._get_name()}: proj_size must be in [0, hidden_size), got {proj_size!r}")
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             check_size(f"{self._get_name()}: {name}", size)
         if not 0.0 <= dropout <= 1.0:
             raise ValueError(f"{self._get_name()}: dropout must be in [0, 1], got {dropout}")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
+        self.proj_size = proj_size
         for layer in range(num_layers):
-            size = input_size if layer == 0 else hidden_size * self.directions
+            size = input_size if layer == 0 else self.output_size * self.directions
             for suffix in self._suffixes(layer):
                 self._add_parameters(suffix, size, device, dtype)
         self.reset_parameters()
+
+    @property
+    def output_size(self) -> int:
+        """The size of h: hidden_size, unless it is projected to fewer numbers (proj_size)."""
+        return self.proj_size or self.hidden_size
 
     @property
     def directions(self) -> int:
@@ -128,9 +139,11 @@ class _Recurrent(_Step, Module):
 
     def _add_parameters(self, suffix: str, size: int, device: Any, dtype: Any) -> None:
         rows = self.gates * self.hidden_size
-        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, size), "weight_hh": (rows, self.hidden_size)}
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, size), "weight_hh": (rows, self.output_size)}
         if self.bias:
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        if self.proj_size:
+            shapes |= {"weight_hr": (self.proj_size, self.hidden_size)}
         for name, shape in shapes.items():
             setattr(self, f"{name}{suffix}", Parameter(empty(shape, device=device, dtype=dtype)))
 
@@ -213,6 +226,7 @@ class _Recurrent(_Step, Module):
         """
         backwards = suffix.endswith("_reverse")
         weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}", None)
+        projection = getattr(self, f"weight_hr{suffix}", None)
         projected = F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}", None))
         steps = list(projected.unbind(0) if sizes is None else projected.split(sizes))
         state = start if sizes is None or not backwards else tuple(s[: sizes[-1]] for s in start)
@@ -226,6 +240,8 @@ class _Recurrent(_Step, Module):
             elif rows > before:
                 state = tuple(cat([s, first[before:rows]]) for s, first in zip(state, start, strict=True))
             state = self.step(step, F.linear(state[0], weight, bias), state)
+            if projection is not None:
+                state = (F.linear(state[0], projection), *state[1:])
             outs.append(state[0])
         if over:
             state = tuple(cat(parts) for parts in zip(state, *reversed(over), strict=True))
@@ -233,12 +249,12 @@ class _Recurrent(_Step, Module):
 
     def _starts(self, hx: Any, batch: int, dtype: Any, batched: bool) -> State:
         """The first state of all layers, (layers x directions, N, H) each, checked."""
-        shape = (self.num_layers * self.directions, batch, self.hidden_size)
+        shapes = [(self.num_layers * self.directions, batch, n) for n in (self.output_size, self.hidden_size)]
         if hx is None:
-            return (zeros(*shape, dtype=dtype),) * self.states
+            return tuple(zeros(*shape, dtype=dtype) for shape in shapes[: self.states])
         given = self._as_state(hx)
         given = given if batched else tuple(s.unsqueeze(1) for s in given)
-        for s in given:
+        for s, shape in zip(given, shapes, strict=False):
             if tuple(s.shape) != shape:
                 raise RuntimeError(
                     f"{self._get_name()}: the first state must be (layers x directions, N, H) = {shape}, "
@@ -247,7 +263,8 @@ class _Recurrent(_Step, Module):
         return given
 
     def extra_repr(self) -> str:
-        usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
+        usual["bidirectional"] = False
         more = [f"{n}={getattr(self, n)}" for n, value in usual.items() if getattr(self, n) != value]
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 
@@ -275,12 +292,15 @@ class RNN(_RNNStep, _Recurrent):
         dtype: Any = None,
     ):
         self.nonlinearity = _check_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
+        kinds = {"device": device, "dtype": dtype}
+        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, **kinds)
 
 
 class LSTM(_LSTMStep, _Recurrent):
     """c' = f c + i g and h' = o tanh(c') with gates i, f, g, o, whose rows stand in this order in the weights
     (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000).
+
+    proj_size: h' is weight_hr times that, of so many numbers (Sak et al., 2014); c keeps hidden_size.
 
     >>> from tinygrad_tf import nn, zeros
     >>> out, (h, c) = nn.LSTM(input_size=3, hidden_size=4, num_layers=2)(zeros(5, 2, 3))

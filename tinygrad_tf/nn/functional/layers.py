@@ -252,10 +252,9 @@ def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: 
         return input.mul_(0.0) if inplace else input * 0.0
     keep = _kept(p, like).astype(input.array.dtype)
     scale = 1.0 / math.sqrt((SELU_LIMIT * SELU_LIMIT * p + 1.0) * (1.0 - p))
-    shift = (keep - 1) * (SELU_LIMIT * scale) + SELU_LIMIT * scale * p
-    if inplace:
-        return input.mul_(make(keep * scale)).add_(make(shift))
-    return input * make(keep * scale) + make(shift)
+    shift = make(((keep - 1) * (SELU_LIMIT * scale) + SELU_LIMIT * scale * p).astype(keep.dtype, copy=False))
+    factor = make((keep * scale).astype(keep.dtype, copy=False))
+    return input.mul_(factor).add_(shift) if inplace else input * factor + shift
 
 
 def _one_each(input: Tensor, lead: int) -> np.ndarray:
@@ -277,9 +276,10 @@ def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, 
     _check_probability(name, p)
     if not training or p == 0.0:
         return input
-    keep = _kept(p, like)
-    scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)
-    mask = make(keep.astype(input.array.dtype) * input.array.dtype.type(scale))
+    if p == 1.0:  # nothing is drawn
+        mask = make(np.zeros_like(input.array))
+    else:
+        mask = make(_kept(p, like).astype(input.array.dtype) * input.array.dtype.type(1.0 / (1.0 - p)))
     return input.mul_(mask) if inplace else input * mask
 
 

@@ -142,7 +142,7 @@ def kl_div(
     if log_target:
         losses = exp(target) * (target - input)
     else:
-        there = target > 0
+        there = target != 0  # log of a negative target is no number
         losses = where(there, target * log(where(there, target, 1.0)), 0.0) - target * input
     if reduction == "batchmean":
         return mean_over(float(input.array.shape[0] if input.ndim else 1), losses)
