@@ -197,12 +197,22 @@ def test_the_writer_keeps_what_it_is_given(tmp_path: Path) -> None:
     with tg.utils.tensorboard.SummaryWriter(log_dir=tmp_path / "runs") as writer:
         writer.add_scalar("loss", tg.tensor(0.5), 3)
         writer.add_scalars("acc", {"train": 1.0, "test": 0.5}, global_step=4)
+        writer.add_text("note", "as before", 5)
+        writer.add_histogram("weight", tg.nn.Parameter(tg.tensor([0.0, 1.0, 3.0, tg.nan])), 6, bins=3)
+        writer.add_hparams({"lr": 0.1}, {"loss": 2.0})
+        writer.add_image("digit", tg.ones(1, 2, 2), 7)
+        writer.add_graph(tg.nn.Linear(1, 1), tg.ones(1))
+        with pytest.raises(AttributeError, match="no attribute 'show'"):
+            writer.show()
     lines = [json.loads(line) for line in (tmp_path / "runs" / "scalars.jsonl").read_text().splitlines()]
-    assert [(x["tag"], x["value"], x["step"]) for x in lines] == [
+    assert [(x["tag"], x["value"], x["step"]) for x in lines[:3]] == [
         ("loss", 0.5, 3),
         ("acc/train", 1.0, 4),
         ("acc/test", 0.5, 4),
     ]
+    assert lines[3]["text"] == "as before" and (lines[4]["counts"], lines[4]["edges"]) == ([1, 1, 1], [0, 1, 2, 3])
+    assert lines[5]["settings"] == {"lr": "0.1"} and (lines[6]["tag"], lines[6]["value"]) == ("hparams/loss", 2.0)
+    assert [(x["tag"], x["left_out"]) for x in lines[7:]] == [("digit", "image"), ("", "graph")]
 
 
 def test_importing_the_package_does_not_load_as_torch() -> None:

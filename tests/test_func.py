@@ -117,6 +117,18 @@ def test_a_module_is_as_before_after_a_call_with_other_weights() -> None:
         func.functional_call(net, {"weight": other}, tg.ones(1, 2), strict=True)
 
 
+def test_slices_share_a_graph_from_outside() -> None:
+    """As in the tutorial that makes a Jacobian of the rows of vmap over grad; behind the last slice it is released."""
+    x = tg.arange(1.0, 4.0).requires_grad_()
+    for batched in (tg.vmap, lambda f: tg.vmap(tg.vmap(f))):
+        y = x**2 * x.sum()
+        rows = tg.eye(3) if batched is tg.vmap else tg.eye(3).reshape(3, 1, 3)
+        jacobian = batched(lambda row, y=y: tg.autograd.grad(y, x, row)[0])(rows)
+        assert jacobian.reshape(3, 3).tolist() == [[13.0, 1.0, 1.0], [4.0, 28.0, 4.0], [9.0, 9.0, 45.0]]
+        with pytest.raises(RuntimeError, match="released"):
+            tg.autograd.grad(y, x, tg.ones(3))
+
+
 def test_random_numbers_in_vmap() -> None:
     def noisy(x: tg.Tensor) -> tg.Tensor:
         return x + tg.rand(())

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tinygrad_tf
 from tinygrad_tf import engine
 
@@ -138,7 +140,10 @@ class ReduceOp(enum.Enum):
 
 
 class SummaryWriter:
-    """Scalars as lines of JSON in LOG_DIR/scalars.jsonl: tag, value, step, time. There are no pictures of them."""
+    """Scalars as lines of JSON in LOG_DIR/scalars.jsonl: tag, value, step, time. There are no pictures of them.
+
+    Texts, settings and histograms are lines, too; of images, figures and graphs a line says that they were left out.
+    """
 
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, *args: Any, **kwargs: Any):
         self.log_dir = str(Path("runs", time.strftime("%b%d_%H-%M-%S")) if log_dir is None else log_dir)
@@ -148,12 +153,36 @@ class SummaryWriter:
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, *args: Any, **kwargs: Any
     ) -> None:
-        line = {"tag": tag, "value": float(scalar_value), "step": global_step, "time": time.time()}
-        self.file.write(json.dumps(line) + "\n")
+        self._write(tag, global_step, value=float(scalar_value))
+
+    def _write(self, tag: str, step: int | None, **content: Any) -> None:
+        self.file.write(json.dumps({"tag": tag, **content, "step": step, "time": time.time()}) + "\n")
 
     def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None) -> None:
         for tag, value in tag_scalar_dict.items():
             self.add_scalar(f"{main_tag}/{tag}", value, global_step)
+
+    def add_text(self, tag: str, text_string: str, global_step: int | None = None, *args: Any) -> None:
+        self._write(tag, global_step, text=text_string)
+
+    def add_histogram(
+        self, tag: str, values: Any, global_step: int | None = None, bins: Any = 30, *args: Any, **kwargs: Any
+    ) -> None:
+        array = tinygrad_tf.as_tensor(values).detach().float().numpy()
+        counts, edges = np.histogram(array[np.isfinite(array)], bins=bins if isinstance(bins, int) else 30)
+        self._write(tag, global_step, counts=counts.tolist(), edges=edges.tolist())
+
+    def add_hparams(self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+        self._write("hparams", None, settings={k: str(v) for k, v in hparam_dict.items()})
+        self.add_scalars("hparams", metric_dict)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("add_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return lambda tag="", *args, **kwargs: self._write(tag if isinstance(tag, str) else "", None, left_out=name[4:])
+
+    def get_logdir(self) -> str:
+        return self.log_dir
 
     def flush(self) -> None:
         self.file.flush()

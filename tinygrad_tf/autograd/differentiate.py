@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.tensor import Tensor
 
 Tensors = Tensor | Iterable[Tensor]
+more_to_come: ContextVar[bool] = ContextVar("more_to_come", default=False)  # func.vmap has further slices for a graph
 
 
 def _as_tuple(name: str, x: Any) -> tuple[Any, ...]:
@@ -102,6 +104,7 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError("allow_unused must not be False when materialize_grads is True: zeros stand for unused inputs")
     gradients = _gradients("grad_outputs", grad_outputs, roots)
+    retain_graph = True if more_to_come.get() else retain_graph
     if is_grads_batched:
         found = _batched(roots, sources, gradients, retain_graph, create_graph)
     else:

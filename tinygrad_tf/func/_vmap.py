@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf.autograd.differentiate import more_to_come
 from tinygrad_tf.func._trees import filled, leaves_of
 from tinygrad_tf.functions import stack
 from tinygrad_tf.tensor import Tensor
@@ -44,7 +45,7 @@ def vmap(
             *inputs, options = filled(tree, iter(parts))
             if randomness == "same":
                 random.set_rng_state(before)
-            outs.append(func(*inputs, **options))
+            outs.append(_called(func, inputs, options, i + 1 < size))
         if randomness == "error" and not np.array_equal(np.asarray(before), np.asarray(random.get_rng_state())):
             raise RuntimeError(
                 "vmap: the function draws random numbers; say with randomness='different' or 'same' which it should get"
@@ -52,6 +53,15 @@ def vmap(
         return _stacked(outs, out_dims)
 
     return batched
+
+
+def _called(func: Func, inputs: list[Any], options: Any, more: bool) -> Any:
+    """func for one slice; a graph from outside that it takes gradients of stays for the slices that follow."""
+    token = more_to_come.set(more_to_come.get() or more)
+    try:
+        return func(*inputs, **options)
+    finally:
+        more_to_come.reset(token)
 
 
 def _spread(dims: Any, tree: Any) -> list[Any]:
