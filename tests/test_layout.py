@@ -51,7 +51,6 @@ CASES: dict[str, Callable[[Tensor], Tensor]] = {
     "tril": lambda x: x.tril(),
     "triu": lambda x: x.triu(),
     "masked_fill": lambda x: x.masked_fill(x > 0.5, 0.0),
-    "where": lambda x: tg.where(x > 0.5, x, 0.0),
     "index_select": lambda x: x.index_select(1, IDS),
     "a list in the first place": lambda x: x[[1, 0]],
     "a list in the second place": lambda x: x[:, [1, 0]],
@@ -78,6 +77,38 @@ def test_results_are_laid_out_in_order(case: str, layout: str) -> None:
     assert result.view(-1).shape == (result.numel(),)
     same = CASES[case](x.contiguous())
     np.testing.assert_allclose(result.numpy(), same.numpy(), rtol=1e-6)
+
+
+BY_ELEMENT: dict[str, Callable[[Any, Any], Any]] = {
+    "gelu": lambda t, x: t.nn.functional.gelu(x),
+    "elu": lambda t, x: t.nn.functional.elu(x),
+    "where": lambda t, x: t.where(x > 0.5, x, 0.0),
+    "positions behind": lambda t, x: x + t.ones(x.shape),
+    "positions of one row": lambda t, x: x + t.ones(1, *x.shape[1:]),
+    "positions in front": lambda t, x: t.ones(x.shape) + x,
+    "an expanded row": lambda t, x: t.ones(5, 1).expand(2, 3, 5, 4).transpose(-1, -2) + t.ones(x.shape),
+    "zeros_like": lambda t, x: t.zeros_like(x),
+    "ones_like": lambda t, x: t.ones_like(x, dtype=t.int64),
+    "empty_like": lambda t, x: t.empty_like(x),
+    "dropout": lambda t, x: t.nn.functional.dropout(x, 0.5),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("case", BY_ELEMENT)
+def test_what_goes_element_by_element_lies_as_in_pytorch(case: str, layout: str) -> None:
+    torch, order = pytest.importorskip("torch"), LAYOUTS[layout]
+    sizes = [(2, 3, 4, 5)[order.index(i)] for i in range(4)]
+    strides = [BY_ELEMENT[case](t, t.ones(sizes).permute(order)).stride() for t in (torch, tg)]
+    assert strides[0] == strides[1]
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_attention_returns_rows_of_one_time_together(batch_first: bool) -> None:
+    torch = pytest.importorskip("torch")
+    layers = [t.nn.MultiheadAttention(8, 2, batch_first=batch_first) for t in (torch, tg)]
+    found = [layer(*[t.ones(2, 3, 8)] * 3)[0] for layer, t in zip(layers, (torch, tg), strict=True)]
+    assert found[0].stride() == found[1].stride()
 
 
 def test_batches_of_transposed_pictures_can_be_viewed() -> None:

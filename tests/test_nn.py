@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -483,6 +484,20 @@ def test_instance_norm_keeps_running_statistics(torch: ModuleType, shape: tuple[
         np.testing.assert_allclose(ours.state_dict()[name].numpy(), value.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("kind", ["TransformerEncoderLayer", "TransformerDecoderLayer"])
+def test_layers_drop_what_pytorch_drops(torch: ModuleType, kind: str, batch_first: bool, norm_first: bool) -> None:
+    """With batch_first, too, where the output of attention lies in memory with the times first."""
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(0)
+        layer = getattr(t.nn, kind)(8, 2, 16, 0.5, batch_first=batch_first, norm_first=norm_first)
+        x = t.randn(2, 3, 8)
+        found.append((layer(x) if "Encoder" in kind else layer(x, x)).detach().numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
+
+
 def test_dropout_drops_what_pytorch_drops(torch: ModuleType) -> None:
     torch.manual_seed(3)
     tg.manual_seed(3)
@@ -619,6 +634,31 @@ def test_load_state_dict_says_what_is_wrong_and_changes_nothing() -> None:
     assert model.bias.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_copied_parameter_has_no_gradient_and_lies_in_memory_as_it_did() -> None:
+    layer = nn.Linear(2, 3)
+    layer(tg.ones(2)).sum().backward()
+    assert layer.weight.grad is not None and copy.deepcopy(layer).weight.grad is None
+    x = tg.ones(2, 3, requires_grad=True)
+    x.sum().backward()
+    assert copy.deepcopy(x).grad.tolist() == x.grad.tolist()
+    assert copy.deepcopy(tg.ones(2, 3).t()).stride() == (1, 3)
+
+
+def test_layers_of_no_inputs_have_nothing_to_draw() -> None:
+    with pytest.warns(UserWarning, match="without elements is not initialised"):
+        layer = nn.Linear(0, 2)
+    assert layer(tg.ones(3, 0)).tolist() == [[0.0, 0.0]] * 3
+
+
+def test_gradients_that_are_infinite_are_clipped_without_a_word() -> None:
+    p = nn.Parameter(tg.zeros(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for norm_type in (2.0, 1.0, -1.0, math.inf):
+            p.grad = tg.tensor([math.inf, 0.0])
+            nn.utils.clip_grad_norm_([p], 1.0, norm_type)
+
+
 def test_tied_weights_are_one_parameter_and_stay_tied_when_copied() -> None:
     model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
     model[1].weight = model[0].weight
@@ -712,6 +752,11 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: tg.ones(2).view_as(None), TypeError, "view_as: other must be a tensor, got NoneType"),
         (lambda: tg.hypot(tg.ones(2), other=3.0), TypeError, "hypot: other must be a tensor, got float"),
         (lambda: tg.linalg.inv([[1.0]]), TypeError, "inv: A must be a tensor, got list"),
+        (lambda: nn.CrossEntropyLoss(tg.ones(2, 3), tg.tensor([0, 1])), RuntimeError, "then called with input"),
+        (lambda: nn.MSELoss(tg.ones(2), tg.ones(2)), RuntimeError, "then called with input"),
+        (lambda: F.linear(tg.ones(2), None), TypeError, "linear: weight must be a tensor, got NoneType"),
+        (lambda: setattr(nn.BatchNorm1d(2), "running_mean", 3.0), TypeError, "running_mean is a buffer: .* got float"),
+        (lambda: nn.ModuleDict({1: nn.ReLU()}), TypeError, "must be a string without '.', got 1"),
         (lambda: nn.Module()(), NotImplementedError, "no forward"),
         (lambda: nn.Module().register_buffer("a.b", None), KeyError, "a.b"),
         (lambda: nn.Module().add_module("x", tg.ones(1)), TypeError, "Module"),

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tinygrad_tf
 from tinygrad_tf import random
 from tinygrad_tf.random import Generator, InvalidRandomArgument
 
@@ -118,6 +119,44 @@ def test_a_long_program_of_draws_agrees_with_pytorch(torch, seed):
             np.testing.assert_array_equal(mine, other.numpy())
         mine, other = ours.normal(n, 2.0, 3.0, np.float64), wide.normal_(2.0, 3.0, generator=theirs).numpy()
         np.testing.assert_allclose(mine, other, rtol=1e-14, atol=1e-14)  # float64 logarithms differ by a bit or two
+
+
+FILLS = {
+    "uniform_": lambda t, x: x.uniform_(-1.0, 2.0),
+    "normal_": lambda t, x: x.normal_(1.0, 2.0),
+    "exponential_": lambda t, x: x.exponential_(),
+    "bernoulli_": lambda t, x: x.bernoulli_(0.5),
+    "random_": lambda t, x: x.random_(0, 90),
+    "init.normal_": lambda t, x: t.nn.init.normal_(x),
+    "init.uniform_": lambda t, x: t.nn.init.uniform_(x),
+    "rand_like": lambda t, x: t.rand_like(x),
+    "randn_like": lambda t, x: t.randn_like(x),
+    "randn_like of another dtype": lambda t, x: t.randn_like(x, dtype=t.float64),
+    "dropout": lambda t, x: t.nn.functional.dropout(x + 1.0, 0.5),
+    "alpha_dropout": lambda t, x: t.nn.functional.alpha_dropout(x + 1.0, 0.5, True),
+    "dropout1d": lambda t, x: t.nn.functional.dropout1d(x + 1.0, 0.5),
+    "bernoulli": lambda t, x: (x + 0.5).bernoulli(),
+}
+VIEWS = {
+    "transposed": lambda x: x.permute(0, 2, 1),
+    "turned": lambda x: x.permute(2, 0, 1),
+    "backwards": lambda x: x.permute(2, 1, 0),
+    "cut": lambda x: x[:, 1:, :3],
+    "cut and transposed": lambda x: x[:, 1:].permute(0, 2, 1),
+    "every other": lambda x: x[:, ::2],
+    "one": lambda x: x[:, :1].permute(1, 2, 0),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("fill", FILLS)
+def test_numbers_go_to_the_places_of_a_view_as_in_pytorch(torch, fill, view):
+    """In the order of memory, not of the axes."""
+    found = []
+    for t in (torch, tinygrad_tf):
+        t.manual_seed(6)
+        found.append([FILLS[fill](t, VIEWS[view](t.zeros(3, 5, 4))).numpy() for _ in range(2)])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
 def test_states_travel_between_the_libraries(torch):

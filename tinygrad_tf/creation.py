@@ -192,6 +192,9 @@ ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("Bool
 @_into_out
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     fill = fill_value.array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
+    if fill.ndim:
+        got = f"shape {fill.shape}" if isinstance(fill_value, Tensor) else repr(fill_value)
+        raise TypeError(f"full: fill_value must be a number, got {got}")
     kind = _kind(
         dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype
     )
@@ -226,13 +229,15 @@ def empty(
 def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
-    return _finish(np.zeros(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
+    kind = _kind(dtype, input.array.dtype)
+    return _finish(random.laid_out_like(input.array, lambda shape: np.zeros(shape, kind)), requires_grad, device)
 
 
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
-    return _finish(np.ones(input.array.shape, _kind(dtype, input.array.dtype)), requires_grad, device)
+    kind = _kind(dtype, input.array.dtype)
+    return _finish(random.laid_out_like(input.array, lambda shape: np.ones(shape, kind)), requires_grad, device)
 
 
 empty_like = zeros_like
@@ -339,10 +344,12 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
     """The row and column numbers of the lower triangle, (2, count)."""
+    row, col = _sizes("tril_indices", (row, col))
     return _finish(np.stack(np.tril_indices(row, offset, col)).astype(_kind(dtype, np.int64)), False, device)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    row, col = _sizes("triu_indices", (row, col))
     return _finish(np.stack(np.triu_indices(row, offset, col)).astype(_kind(dtype, np.int64)), False, device)
 
 
@@ -404,8 +411,9 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    values = random.normal_like(input.array, _generator(generator), dtype=_kind(dtype, input.array.dtype))
-    return _finish(values, requires_grad, device)
+    kind = _kind(dtype, input.array.dtype)
+    fresh = random.laid_out_like(input.array, lambda shape: np.empty(shape, kind))
+    return _finish(random.normal_like(fresh, _generator(generator)), requires_grad, device)
 
 
 def normal(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -81,8 +81,18 @@ class Generator(Twister):
             values[values >= dtype.type(high)] = low
         return values.reshape(shape)
 
-    def normal(self, shape: Shape, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
+    def normal(
+        self,
+        shape: Shape,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: DTypeLike = np.float32,
+        one_by_one: bool = False,
+    ) -> Array:
         """Normal with `mean` and `std`, as `torch.randn` and `Tensor.normal_` (Box and Muller 1958).
+
+        With one_by_one, numbers are drawn as for fewer than 16 however many there are: PyTorch does that for a tensor
+        that does not lie in the order of its axes.
 
         >>> Generator().manual_seed(123).normal(3)
         array([-0.11146712,  0.12036294, -0.3696345 ], dtype=float32)
@@ -91,7 +101,7 @@ class Generator(Twister):
         if not std >= 0.0:
             raise InvalidRandomArgument(f"std must not be negative, got {std}")
         count = math.prod(shape)
-        if count < 16:
+        if count < 16 or one_by_one:
             with np.errstate(over="ignore"):
                 return multiply_add(self._few_normals(count), std, mean).astype(dtype).reshape(shape)
         wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
@@ -260,6 +270,52 @@ def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu"
 
 def _restored(state: NDArray[np.uint8]) -> Generator:
     return Generator().set_state(state)
+
+
+# -- the order in which a tensor lies ------------------------------------------------------------------------
+
+
+def axes_as_they_lie(array: Array) -> list[int]:
+    """The axes of an array, sorted as its elements lie in memory, the one with the longest steps first.
+
+    PyTorch goes through memory in this order. An axis of one entry, or one that was expanded, has no steps to compare.
+
+    >>> axes_as_they_lie(np.zeros((2, 3, 4)).transpose(2, 0, 1))
+    [1, 2, 0]
+    """
+    steps = [abs(stride) if size > 1 else 0 for size, stride in zip(array.shape, array.strides, strict=True)]
+    order: list[int] = []
+    for axis in range(array.ndim):
+        place = len(order)
+        for before in reversed(range(len(order))):
+            if steps[axis] > steps[order[before]] > 0:
+                place = before
+            elif steps[axis] and steps[order[before]]:
+                break
+        order.insert(place, axis)
+    return order
+
+
+def laid_out_like(array: Array, make: Callable[[tuple[int, ...]], Array]) -> Array:
+    """What `make` gives for the shape of an array, laid out in memory as the array is.
+
+    So PyTorch fills a tensor with random numbers, makes `rand_like` and the mask of dropout: of a transposed tensor,
+    the second number goes to the place that comes second in memory.
+
+    >>> laid_out_like(np.zeros((3, 2)).T, lambda shape: np.arange(6).reshape(shape))
+    array([[0, 2, 4],
+           [1, 3, 5]])
+    """
+    if array.flags.c_contiguous:
+        return make(array.shape)
+    axes = axes_as_they_lie(array)
+    return make(tuple(array.shape[axis] for axis in axes)).transpose(np.argsort(axes))
+
+
+def normal_like(array: Array, generator: Generator, mean: float = 0.0, std: float = 1.0) -> Array:
+    """The normal random numbers that `Tensor.normal_` puts into an array (see `laid_out_like`)."""
+    scattered = not array.flags.c_contiguous
+    return laid_out_like(array, lambda shape: generator.normal(shape, mean, std, array.dtype, one_by_one=scattered))
 
 
 # -- helpers -------------------------------------------------------------------------------------------------

@@ -127,24 +127,21 @@ class IndexingMethods(engine.Tensor):
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Normal random numbers."""
-        return self.copy_(engine.make(_of(generator).normal(self.array.shape, mean, std, self.array.dtype)))
+        return self.copy_(engine.make(random.normal_like(self.array, _of(generator), mean, std)))
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Uniform random numbers in [from, to)."""
-        return self.copy_(engine.make(_of(generator).uniform(self.array.shape, from_, to, self.array.dtype)))
+        return self._drawn(lambda shape: _of(generator).uniform(shape, from_, to, self.array.dtype))
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Exponential random numbers with mean 1 / lambd."""
-        return self.copy_(engine.make(_of(generator).exponential(self.array.shape, lambd, self.array.dtype)))
+        return self._drawn(lambda shape: _of(generator).exponential(shape, lambd, self.array.dtype))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
         """1 with probability p (a number, or a tensor with one for each element), else 0."""
-        drawn = (
-            _of(generator).bernoulli(np.broadcast_to(p.array, self.array.shape))
-            if isinstance(p, engine.Tensor)
-            else _of(generator).bernoulli(p, self.array.shape)
-        )
-        return self.copy_(engine.make(drawn))
+        if isinstance(p, engine.Tensor):
+            return self.copy_(engine.make(_of(generator).bernoulli(np.broadcast_to(p.array, self.array.shape))))
+        return self._drawn(lambda shape: _of(generator).bernoulli(p, shape))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Random integers: random_(to), or random_(from, to), from `from` to `to` - 1."""
@@ -152,7 +149,10 @@ class IndexingMethods(engine.Tensor):
         if high is None:
             kind = self.array.dtype
             high = {"f": 2**24, "V": 2**8, "b": 2}.get(kind.kind) or int(np.iinfo(kind).max)
-        return self.copy_(engine.make(_of(generator).integers(low, high, self.array.shape)))
+        return self._drawn(lambda shape: _of(generator).integers(low, high, shape))
+
+    def _drawn(self, draw: Callable[[tuple[int, ...]], np.ndarray]) -> Tensor:
+        return self.copy_(engine.make(random.laid_out_like(self.array, draw)))
 
     def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
         """0 or 1, where this tensor holds the probability of 1, or with the same probability p everywhere."""

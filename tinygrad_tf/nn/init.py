@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from statistics import NormalDist
 from typing import Any
 
@@ -24,11 +25,12 @@ def _generator(generator: Any) -> random.Generator:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    return _put(tensor, _generator(generator).uniform(tensor.array.shape, a, b, dtype=tensor.dtype))
+    draw = _generator(generator).uniform
+    return _put(tensor, random.laid_out_like(tensor.array, lambda shape: draw(shape, a, b, dtype=tensor.dtype)))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    return _put(tensor, _generator(generator).normal(tensor.array.shape, mean, std, dtype=tensor.dtype))
+    return _put(tensor, random.normal_like(tensor.array, _generator(generator), mean, std))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -74,6 +76,9 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
+    if not tensor.array.size:
+        warnings.warn("a tensor without elements is not initialised: there is nothing to draw", stacklevel=3)
+        return 0.0
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"])
 
 

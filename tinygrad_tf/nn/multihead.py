@@ -113,8 +113,8 @@ class MultiheadAttention(Module):
         causal = is_causal and mask is None
         dropout = self.dropout if self.training else 0.0
         heads = F.scaled_dot_product_attention(q, k, v, mask, dropout, causal)
-        out = self.out_proj(heads.transpose(1, 2).flatten(2))
-        out = out.squeeze(0) if not batched else out if self.batch_first else out.transpose(0, 1)
+        out = self.out_proj(heads.permute(2, 0, 1, 3).flatten(2))  # (L, N, E), as PyTorch: dropout may come behind it
+        out = out.squeeze(1) if not batched else out.transpose(0, 1) if self.batch_first else out
         if not need_weights:
             return out, None
         weights = attention_weights(q, k, mask, is_causal=causal, scale=1.0 / math.sqrt(self.head_dim))

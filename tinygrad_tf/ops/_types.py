@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tinygrad_tf.random import axes_as_they_lie
 
 ndarray = np.ndarray  # looked up at every call
 _defaults: dict[type, np.dtype] = {
@@ -30,6 +33,16 @@ def in_order(array: Any) -> ndarray:
     lie; PyTorch only those of operations element by element.
     """
     return np.asarray(array, order="C")
+
+
+def as_it_lies(function: Callable[[ndarray], ndarray], x: ndarray) -> ndarray:
+    """function(x), where it is one that goes element by element and returns an array in the order of its axes; the
+    result lies as x does.
+    """
+    if x.flags.c_contiguous:
+        return function(x)
+    axes = axes_as_they_lie(x)
+    return function(x.transpose(axes)).transpose(np.argsort(axes))
 
 
 def category(dtype: np.dtype) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._types import axis
-from tinygrad_tf.ops.elementwise import where
+from tinygrad_tf.ops.elementwise import where_in_order
 from tinygrad_tf.ops.index import index_select, put
 from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, movedim, narrow, reshape
 
@@ -76,17 +77,23 @@ def _needs_matrix(name: str, x: Tensor) -> tuple[int, int]:
     return m, n
 
 
+def _diagonal(name: str, diagonal: Any) -> int:
+    try:
+        return operator.index(diagonal)
+    except TypeError:
+        raise TypeError(f"{name}: diagonal must be an integer, got {diagonal!r}") from None
+
+
 def tril(x: Tensor, diagonal: int = 0) -> Any:
     """The lower triangle, zeros above the diagonal."""
-    return where(
-        make(np.tri(*_needs_matrix("tril", x), diagonal, dtype=bool)), x, False if x.array.dtype == bool else 0
-    )
+    kept = np.tri(*_needs_matrix("tril", x), _diagonal("tril", diagonal), dtype=bool)
+    return where_in_order(make(kept), x, False if x.array.dtype == bool else 0)
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Any:
     """The upper triangle, zeros below the diagonal."""
-    below = np.tri(*_needs_matrix("triu", x), diagonal - 1, dtype=bool)
-    return where(make(below), False if x.array.dtype == bool else 0, x)
+    below = np.tri(*_needs_matrix("triu", x), _diagonal("triu", diagonal) - 1, dtype=bool)
+    return where_in_order(make(below), False if x.array.dtype == bool else 0, x)
 
 
 def _put_back(g: Any, shapes: list[tuple[int, ...]], take: Callable[[np.ndarray], np.ndarray]) -> Any:

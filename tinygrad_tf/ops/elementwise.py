@@ -39,7 +39,18 @@ def _large(a: Any, b: Any) -> bool:
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
 def add(a: Any, b: Any) -> np.ndarray:
-    return kernels.elementwise.add(a, b) if _large(a, b) else a + b
+    if _large(a, b):
+        return kernels.elementwise.add(a, b)
+    if type(a) is ndarray and not a.flags.c_contiguous and type(b) is ndarray and _lies_as(a, b):
+        return np.add(a, b, out=np.empty_like(a))
+    return a + b
+
+
+def _lies_as(a: ndarray, b: ndarray) -> bool:
+    """Whether to lay a sum out as its first operand: PyTorch does, NumPy only if both lie alike. A dropout behind the
+    sum of a transposed input and its positions draws in that order.
+    """
+    return 0 not in a.strides and np.broadcast(a, b).shape == a.shape
 
 
 def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
@@ -443,6 +454,16 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     b=lambda g, condition: where(condition, 0.0, g),
 )
 def where(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
+    return np.where(condition, a, b)
+
+
+@primitive(
+    prepare=_prepare_where,
+    a=lambda g, condition: where(condition, g, 0.0),
+    b=lambda g, condition: where(condition, 0.0, g),
+)
+def where_in_order(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
+    """where, for what PyTorch lays out in the order of the axes, however the operands lie."""
     return in_order(np.where(condition, a, b))
 
 
@@ -455,5 +476,5 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where"
         )
-    filled = where(mask, value, x)
+    filled = where_in_order(mask, value, x)
     return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)
