@@ -241,7 +241,7 @@ class Tensor(
             raise RuntimeError("only leaf tensors can be deep-copied; use .detach().clone()")
         copy = type(self).__new__(type(self))
         memo[id(self)] = copy
-        copy.array, copy.storage, copy.node, copy.view_of = self.array.copy(), engine.Storage(), None, None
+        copy.array, copy.storage, copy.node, copy.view_of = self.array.copy("K"), engine.Storage(), None, None
         copy._grad = None if self._grad is None else self._grad.detach().clone()
         copy.__dict__.update(self.__dict__)
         if self.node is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from types import NoneType
 from typing import Any, Self
 
 import numpy as np
@@ -62,6 +63,8 @@ class Module:
             raise TypeError(f"{name} is a Parameter: replace it by a Parameter or None, or use copy_ under no_grad")
         if isinstance(value, Buffer) and name not in self._buffer_names:
             object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: value.persistent})
+        elif name in self._buffer_names and not isinstance(value, (Tensor, ComplexTensor, NoneType)):
+            raise TypeError(f"{name} is a buffer: replace it by a Tensor or None, got {type(value).__name__}")
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
@@ -111,7 +114,9 @@ class Module:
 
     def _check_name(self, name: str, own: Mapping[str, Any]) -> None:
         if not isinstance(name, str) or "." in name or not name:
-            raise KeyError(f"the name of a parameter, buffer or module must be a string without '.', got {name!r}")
+            raise (KeyError if isinstance(name, str) else TypeError)(
+                f"the name of a parameter, buffer or module must be a string without '.', got {name!r}"
+            )
         if hasattr(type(self), name) or (name not in own and self.__dict__.get(name) is not None):
             raise KeyError(f"{type(self).__name__} already has an attribute {name!r}; choose another name")
 

@@ -31,7 +31,10 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return super().__deepcopy__(memo)
+        """A copy without the gradient, as PyTorch's of a Parameter is: what is done with a copied model is its own."""
+        copy = super().__deepcopy__(memo)
+        copy.grad = None
+        return copy
 
 
 class UninitializedParameter(Parameter):

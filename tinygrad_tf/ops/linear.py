@@ -60,6 +60,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         raise wants_tensor("linear", "input", x)
     if precision.dtype is not None:
         return _lowered_linear(x, weight, bias)
+    if not isinstance(weight, Tensor):
+        raise wants_tensor("linear", "weight", weight)
     shape, wanted = x.array.shape, weight.array.shape
     if len(wanted) != 2:
         raise RuntimeError(f"linear: weight must have the shape (out, in), got {wanted}")

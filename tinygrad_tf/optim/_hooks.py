@@ -16,6 +16,7 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._stepped = True
         hooks = self.__dict__.get("_hooks")
         if not hooks or hooks.get("stepping"):
             return step(self, *args, **kwargs)
@@ -48,6 +49,7 @@ class Hooked:
     """
 
     _hooks: dict[str, Any]
+    _stepped = False  # which a schedule looks at: its own step comes second
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 
@@ -40,8 +40,7 @@ class Adam(Optimizer):
     ):
         refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         refuse_ways(foreach, fused, differentiable)
-        if not all(0.0 <= float(beta) < 1.0 for beta in betas):
-            raise ValueError(f"betas must be in [0, 1), got {betas}")
+        refuse_betas(type(self).__name__, betas)
         self.plans: dict[int, Any] = {}
         settings = {
             "lr": lr,

@@ -45,9 +45,11 @@ class Optimizer(Hooked):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f'param_group must be a dictionary with "params", got {type(param_group).__name__}')
         group = dict(param_group)
         params = group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
+        params = [params] if isinstance(params, Tensor) else list(_ordered(params))
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
@@ -135,11 +137,29 @@ def gradient_of(p: Tensor, group: dict[str, Any], weight_decay: float) -> np.nda
     return g + p.array * weight_decay if weight_decay else g
 
 
+def _ordered(params: Iterable[Any]) -> Iterable[Any]:
+    """The parameters of a group, unless they are a set: a state_dict numbers them in an order that would change."""
+    if isinstance(params, (set, frozenset)):
+        raise TypeError("optimizer: the parameters of a group need an order, which a set has not; give a list")
+    return params
+
+
 def refuse_negative(**settings: Any) -> None:
-    """An error that names the first setting below 0."""
+    """An error that names the first setting below 0, or that is no number."""
     for name, value in settings.items():
+        if isinstance(value, str) or not hasattr(value, "__float__"):
+            raise TypeError(f"optimizer: {name} must be a number, got {type(value).__name__}")
         if not float(value) >= 0.0:
             raise ValueError(f"optimizer: {name} must not be negative, got {value}")
+
+
+def refuse_betas(optimizer: str, betas: Any) -> None:
+    """An error for what is not two shares below 1."""
+    if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+        raise TypeError(f"{optimizer}: betas must be two numbers, as (0.9, 0.999), got {betas!r}")
+    for i, beta in enumerate(betas):
+        if not 0.0 <= float(beta) < 1.0:
+            raise ValueError(f"{optimizer}: betas[{i}] must be in [0, 1), got {beta}")
 
 
 def refuse_ways(foreach: bool | None = None, fused: bool | None = None, differentiable: bool = False) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
 Betas = tuple[float, float]
@@ -23,9 +23,8 @@ class _Variant(Optimizer):
     def __init__(self, params: Iterable[Any], settings: dict[str, Any], ways: tuple[Any, Any]):
         refuse_negative(**{name: settings[name] for name in ("lr", "weight_decay", "eps")})
         refuse_ways(ways[0], differentiable=ways[1])
-        for i, beta in enumerate(settings.get("betas", ())):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"{type(self).__name__}: betas[{i}] must be in [0, 1), got {beta}")
+        if "betas" in settings:
+            refuse_betas(type(self).__name__, settings["betas"])
         super().__init__(params, settings)
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:

@@ -36,6 +36,10 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     """PyTorch's two old arguments, still found in tutorials, as a reduction."""
     if size_average is None and reduce is None:
         return reduction
+    if isinstance(size_average, Tensor) or isinstance(reduce, Tensor):
+        raise RuntimeError(
+            "a loss is made with its options, and then called with input and target: nn.MSELoss()(input, target)"
+        )
     new = "none" if reduce is False else "sum" if size_average is False else "mean"
     warnings.warn(f"size_average and reduce are deprecated, use reduction={new!r}", stacklevel=3)
     return new

@@ -37,8 +37,9 @@ def get_total_norm(
     if norm_type == 2.0 and arrays:
         total = float(kernels.adamw.global_norm(arrays))
     else:
-        norms = [np.linalg.norm(a.reshape(-1).astype(np.float64), norm_type) for a in arrays]
-        total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+        with np.errstate(all="ignore"):
+            norms = [np.linalg.norm(a.reshape(-1).astype(np.float64), norm_type) for a in arrays]
+            total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(f"the norm of the gradients is {total}, so they cannot be clipped; they are unchanged")
     return make(np.asarray(total, dtype))
@@ -76,8 +77,9 @@ def _scale(arrays: list[np.ndarray], share: float) -> None:
     if sum([a.size for a in arrays]) >= 1 << 16:
         kernels.adamw.scale_(arrays, share)
     else:
-        for a in arrays:
-            a *= a.dtype.type(share)
+        with np.errstate(all="ignore"):  # of an infinite norm, which is a value
+            for a in arrays:
+                a *= a.dtype.type(share)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:

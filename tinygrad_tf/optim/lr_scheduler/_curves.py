@@ -152,7 +152,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half cosines of T_0 steps, T_0 T_mult steps ..., each from the base rate to eta_min (the same paper)."""
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
-        if T_0 <= 0 or T_mult < 1 or T_mult != int(T_mult):
+        if T_0 <= 0 or int(T_0) != T_0 or T_mult < 1 or T_mult != int(T_mult):
             raise ValueError(
                 f"CosineAnnealingWarmRestarts: T_0 and T_mult must be integers from 1 on, got {T_0}, {T_mult}"
             )

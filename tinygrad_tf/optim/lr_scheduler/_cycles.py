@@ -61,9 +61,9 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch >= self.total_steps:
+        if self.last_epoch > self.total_steps:  # as in PyTorch: the step behind the last step of training is asked for
             raise ValueError(
-                f"OneCycleLR: step {self.last_epoch + 1:g} was asked for, but total_steps is {self.total_steps}"
+                f"OneCycleLR: step {self.last_epoch:g} was asked for, but total_steps is {self.total_steps}"
             )
         phase = 0
         while phase < len(self.ends) - 1 and self.last_epoch > self.ends[phase]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from tinygrad_tf.optim.optimizer import Optimizer
@@ -22,6 +23,7 @@ class LRScheduler:
         self.base_lrs: list[float] = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.rates = list(self.base_lrs)  # what this schedule alone would have set
         self.last_epoch: float = last_epoch
+        self._step_count = 0  # of calls of step(), the first of which is the one here
         self.step()
 
     def rate(self, base: float, step: float) -> float:
@@ -38,6 +40,13 @@ class LRScheduler:
         return found
 
     def step(self, epoch: float | None = None) -> None:
+        if self._step_count == 1 and not getattr(self.optimizer, "_stepped", True):
+            warnings.warn(
+                f"{type(self).__name__}.step() was called before optimizer.step(), so that the first learning rate is "
+                "skipped; call it after optimizer.step()",
+                stacklevel=2,
+            )
+        self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
             group["lr"] = lr
@@ -47,7 +56,7 @@ class LRScheduler:
         """Begin anew, from the base rates."""
         for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
             group["lr"] = base
-        self.rates, self.last_epoch = list(self.base_lrs), -1
+        self.rates, self.last_epoch, self._step_count = list(self.base_lrs), -1, 0
         self.step()
 
     def get_last_lr(self) -> list[float]:
