@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from tinygrad_tf.kernels import _cache, _compile, _threads
 from tinygrad_tf.kernels._compile import get_num_threads, kernel, parallel, set_num_threads
-from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._part import parallel_part, part
 
 ROOT = Path(__file__).parents[1]
 can_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -181,6 +181,50 @@ def test_a_part_counts_no_references_and_so_cannot_make_arrays():
 
     with pytest.raises(errors.NumbaError, match="Only accept returning of array passed into the function as argument"):
         calls_it(np.zeros(1))
+
+
+@parallel_part
+def square_or_refuse(index, add, x):
+    if x[index] < 0:
+        raise ValueError("a negative number")
+    x[index] = x[index] * x[index] + add
+
+
+@kernel
+def square_all(x):
+    square_or_refuse(x.size, 0, x)
+    square_or_refuse(x.size, 1.5, x)
+    return x.sum()
+
+
+def test_a_loop_that_is_part_of_a_kernel():
+    """It runs every block, on several threads, once for each kind of argument, and its errors are the kernel's."""
+    for count in (0, 1, 20, 1000):
+        x = np.arange(float(count))
+        want = np.arange(float(count)) ** 4 + 1.5
+        assert square_all(x) == pytest.approx(want.sum())
+        assert np.array_equal(x, want)
+    x = np.ones(50)
+    x[30] = -2
+    with pytest.raises(ValueError, match="a negative number"):
+        square_all(x)
+    assert x[:30].tolist() == [1] * 30
+    with pytest.raises(TypeError, match="a parallel block takes"):
+        parallel_part(lambda index, x=1: None)
+
+
+@pytest.mark.skipif(_cache.config.DISABLE_JIT, reason="needs the compiler")
+def test_constants_are_numbers_to_a_kernel_that_is_called():
+    @kernel
+    def inner(x, times, negative):
+        return -x * times if negative else x * times
+
+    @kernel
+    def outer(x, n):
+        return inner(x, 2, False), inner(x, 3, True), inner(x, n, n > 1)
+
+    assert outer(5, 7) == (10, -15, -35)
+    assert inner.signatures == [(types.int64, types.int64, types.boolean)]
 
 
 def test_caller_waits_for_a_long_last_block():
@@ -668,8 +712,10 @@ def test_without_the_compiler():
     code = """
         import numpy as np
         from tinygrad_tf.kernels._compile import kernel, parallel
+        from tinygrad_tf.kernels._part import parallel_part
         out = np.zeros(4)
         parallel(lambda index, out: out.__setitem__(index, kernel(lambda x: 2 * x)(index)))(4, out)
+        parallel_part(lambda index, out: out.__setitem__(index, out[index] + 1))(4, out)
         print(*out)
     """
-    assert run_python(code, NUMBA_DISABLE_JIT="1") == ("0.0 2.0 4.0 6.0", "")
+    assert run_python(code, NUMBA_DISABLE_JIT="1") == ("1.0 3.0 5.0 7.0", "")

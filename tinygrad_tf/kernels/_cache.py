@@ -24,6 +24,7 @@ import re
 import shutil
 import sys
 import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,14 @@ def compiled(function: Any, source: str = "", for_c: bool = False) -> Any:
     result: Any = numba.njit(**options)(function)
     if not config.DISABLE_JIT:
         result._cache = KernelCache(function, source or function.__code__.co_filename)
+        result.get_call_template = functools.partial(_call_template, result)
     return result
+
+
+def _call_template(called: Any, args: Sequence[Any], kws: Mapping[str, Any]) -> Any:
+    """How a kernel calls another: constants count as numbers, or what is called would be compiled for each of them."""
+    plain = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
+    return type(called).get_call_template(called, tuple(map(numba.types.unliteral, args)), plain)
 
 
 def _name_functions_apart() -> None:

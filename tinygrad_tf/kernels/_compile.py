@@ -63,23 +63,28 @@ def parallel(block: Callable[..., Any]) -> Any:
     Blocks run in any order, so none may write what another reads or writes. Where one raises, `run` raises the same
     error after the others have ended. `run` may be called from kernels too.
     """
-    parameters = list(inspect.signature(block).parameters.values())
-    if not parameters or any(p.kind != p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters):
-        raise TypeError(
-            f"a parallel block takes an index and named arguments without defaults, got "
-            f"{block.__name__}{inspect.signature(block)}"
-        )
+    names = arguments_of(block)
     if config.DISABLE_JIT:
-        return _plain_loop(block)
+        return plain_loop(block)
     # numba unboxes named parameters faster than a tuple *args, so `run` is made with the names of the block's.
-    names = [parameter.name for parameter in parameters[1:]]
     source = f"lambda {', '.join(['_count', *names])}: _launch(_count, ({''.join(name + ', ' for name in names)}))"
     run = eval(source, {"_launch": _launch(block), "__name__": block.__module__})
     run.__name__, run.__qualname__, run.__doc__ = block.__name__, block.__qualname__, block.__doc__
     return compiled(run, block.__code__.co_filename)
 
 
-def _plain_loop(block: Callable[..., Any]) -> Callable[..., None]:
+def arguments_of(block: Callable[..., Any]) -> list[str]:
+    """The names of what a parallel block takes besides the index."""
+    parameters = list(inspect.signature(block).parameters.values())
+    if not parameters or any(p.kind != p.POSITIONAL_OR_KEYWORD or p.default is not p.empty for p in parameters):
+        raise TypeError(
+            f"a parallel block takes an index and named arguments without defaults, got "
+            f"{block.__name__}{inspect.signature(block)}"
+        )
+    return [parameter.name for parameter in parameters[1:]]
+
+
+def plain_loop(block: Callable[..., Any]) -> Callable[..., None]:
     def run(count: int, *args: Any) -> None:
         for index in range(count):
             block(index, *args)
@@ -96,22 +101,26 @@ def _launch(block: Callable[..., Any]) -> Any:
 
     def emit(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kinds = signature.args[1].types
-        block_signature = types.none(types.intp, *kinds)
-        descriptor = _compile_into_caller(context, block, block_signature)
-        no_error = [ir.IntType(32)(0), excinfo_ptr_t(None)]
-        arguments = zip(kinds, cgutils.unpack_tuple(builder, values[1]), strict=True)
-        lent = [_lent(context, builder, kind, value) for kind, value in arguments]
-        packed = cgutils.pack_struct(builder, [*no_error, *lent])
-        job = cgutils.alloca_once_value(builder, packed)
-        run_block = _unpacking(context, builder.module, descriptor, packed.type, block_signature)
-        _run(builder, run_block, builder.bitcast(job, BYTES), values[0])
-        code, error = (builder.load(cgutils.gep_inbounds(builder, job, 0, field)) for field in (0, 1))
-        status = Status(code, None, None, None, None, None, None, error)
-        with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, code)):
-            context.call_conv.return_status_propagate(builder, status)
-        return context.get_dummy_value()
+        return emit_loop(context, builder, block, kinds, values[0], cgutils.unpack_tuple(builder, values[1]))
 
     return launch
+
+
+def emit_loop(context: Any, builder: Any, block: Callable[..., Any], kinds: Any, count: Any, values: Any) -> Any:
+    """Compiled code that runs indices 0 ... count - 1 of a block with arguments of these kinds."""
+    block_signature = types.none(types.intp, *kinds)
+    descriptor = _compile_into_caller(context, block, block_signature)
+    no_error = [ir.IntType(32)(0), excinfo_ptr_t(None)]
+    lent = [_lent(context, builder, kind, value) for kind, value in zip(kinds, values, strict=True)]
+    packed = cgutils.pack_struct(builder, [*no_error, *lent])
+    job = cgutils.alloca_once_value(builder, packed)
+    run_block = _unpacking(context, builder.module, descriptor, packed.type, block_signature)
+    _run(builder, run_block, builder.bitcast(job, BYTES), count)
+    code, error = (builder.load(cgutils.gep_inbounds(builder, job, 0, field)) for field in (0, 1))
+    status = Status(code, None, None, None, None, None, None, error)
+    with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, code)):
+        context.call_conv.return_status_propagate(builder, status)
+    return context.get_dummy_value()
 
 
 def _lent(context: Any, builder: Any, kind: Any, value: Any) -> Any:

@@ -26,11 +26,11 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._half import floats, is_half
 from tinygrad_tf.kernels._half_rows import store_rows
 from tinygrad_tf.kernels._matrix_tiles import PIECE, STEP, TILE, close_tiles, open_tiles, pieces_in
-from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._part import parallel_part, part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split, square_product
 from tinygrad_tf.kernels._tile_product import make_tile_product
 from tinygrad_tf.kernels._tiles import aligned
@@ -39,7 +39,7 @@ STRIP = 96  # rows of A in the second-level cache: 96 x 512 x 6 bytes
 square_ahead_4, square_ahead_8 = (make_tile_product(2, 2, ahead) for ahead in (4, 8))
 
 
-@parallel
+@parallel_part
 def split_b(index, N, K, B, b0, b_row, b_col, packed, size, each, largest):
     """A unit of B: `each` steps of its depth if its rows are contiguous, else `each` groups of 16 columns."""
     scratch = np.empty(PAIR * PAIR + 16, np.float32)
@@ -58,7 +58,7 @@ def split_b(index, N, K, B, b0, b_row, b_col, packed, size, each, largest):
     largest[index] = max(largest[index], found)
 
 
-@parallel
+@parallel_part
 def multiply_blocks(
     index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, size, C, add, D, d_row,
     rows, columns, shared, largest_a, largest_b,

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._matrix_tiles import (
     PIECE,
     STEP,
@@ -41,7 +41,7 @@ from tinygrad_tf.kernels._matrix_tiles import (
     open_tiles,
     pieces_in,
 )
-from tinygrad_tf.kernels._part import part
+from tinygrad_tf.kernels._part import parallel_part, part
 from tinygrad_tf.kernels._pieces import PAIR, put_ragged, split
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels._tile_product import make_tile_product
@@ -51,7 +51,7 @@ square_product = make_tile_product(2, 2, b_changes=True)
 ADDED_AT_ONCE = 1 << 15  # elements of C in a block that adds up the parts
 
 
-@parallel
+@parallel_part
 def multiply_part(
     index, M, N, K, A, a0, a_row, B, b0, b_row, C, others, sums, words, rows, columns, blocks, each, depth,
     largest_a, largest_b,
@@ -128,7 +128,7 @@ def add_rows(K, A, a0, a_row, total, rows):
         total[i] += rows[i]
 
 
-@parallel
+@parallel_part
 def add_parts(index, C, others, parts):
     """A stretch of C += those of the other parts."""
     widest_vectors()

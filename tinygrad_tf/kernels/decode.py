@@ -27,10 +27,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._decode_rows import array_at, attend, finish, on_row, put_angles, turn
 from tinygrad_tf.kernels._dots import multiply_rows
 from tinygrad_tf.kernels._operands import address_of
+from tinygrad_tf.kernels._part import parallel_part
 from tinygrad_tf.kernels._plan import plan_linear_thin
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels.gelu import CUBIC
@@ -190,7 +191,7 @@ def run_program(code, numbers, groups, ids, padding, seen, work, scores):
                     on_row(one[OPERATION], source, target, weight, bias, one[WEIGHT] != 0, one[BIAS] != 0, number)
 
 
-@parallel
+@parallel_part
 def linear_blocks(index, code, first, behind, T, work):
     """Some numbers of every row's target; blocks are counted through all LINEARs of the group."""
     widest_vectors()
@@ -209,7 +210,7 @@ def linear_blocks(index, code, first, behind, T, work):
         finish(work[i, one[TARGET] + start : one[TARGET] + stop], bias, one[BIAS] != 0, activation)
 
 
-@parallel
+@parallel_part
 def attend_blocks(index, step, one, scale, padding, seen, T, work, scores):
     """Some heads of keys, each with the group of heads that look at it; the new keys and values are kept first."""
     widest_vectors()

@@ -32,6 +32,7 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel, parallel
 from tinygrad_tf.kernels._math import minus
+from tinygrad_tf.kernels._part import parallel_part
 from tinygrad_tf.kernels._rows import NATIVE, blocks, copy_unless_same, elsewhere, require_shape, room_beside, rows_of
 from tinygrad_tf.kernels._scalar import widest_vectors
 
@@ -162,7 +163,7 @@ def add_blocks(sums: Any) -> None:
             sums[0, col] += sums[block, col]
 
 
-@parallel
+@parallel_part
 def layer_norm_backward_rows(
     block: int, step: int, g: Any, x: Any, weight: Any, mean: Any, rstd: Any, dx: Any, sums: Any, in_place: bool
 ) -> None:
@@ -283,7 +284,7 @@ def rms_norm_gradients(
     add_blocks(sums)
 
 
-@parallel
+@parallel_part
 def rms_norm_backward_rows(
     block: int, step: int, g: Any, x: Any, weight: Any, rrms: Any, dx: Any, sums: Any, in_place: bool
 ) -> None:
