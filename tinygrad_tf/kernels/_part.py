@@ -58,7 +58,7 @@ class _Part:
 def parallel_part(block: Callable[..., Any]) -> Any:
     """Turn `block(index, *args)` into `run(count, *args)`, as `parallel` does, but for kernels only.
 
-    With the loops of the matrix products as parts, the first step of a small GPT comes after 16.7 seconds instead of 18.4.
+    With the loops of matrix products as parts, the first step of a small GPT comes after 16.7 seconds instead of 18.4.
     """
     names = ", ".join(["_count", *arguments_of(block)])
     if config.DISABLE_JIT:
