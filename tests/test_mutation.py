@@ -29,10 +29,10 @@ def test_a_sample_of_mutants_is_caught() -> None:
     operations = all_operations()
     seen = watch(operations, [case for case in CASES if is_small(case)])
     assert unseen_rules(operations, seen) == []
-    verdicts = list(survey(operations, seen, ONE_OF))
-    assert len(verdicts) > 20
-    assert [str(v) for v in verdicts if v.outcome == SURVIVED] == []
-    assert sum(v.outcome == CAUGHT for v in verdicts) > len(verdicts) // 2
+    made = [verdict for verdict in survey(operations, seen, ONE_OF) if verdict.outcome != NOT_MADE]
+    assert len(made) > 20
+    assert [str(v) for v in made if v.outcome == SURVIVED] == []
+    assert sum(v.outcome == CAUGHT for v in made) > len(made) * 3 // 4
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
