@@ -109,6 +109,10 @@ def test_a_module_is_as_before_after_a_call_with_other_weights() -> None:
     tied = func.functional_call(net, {"0.weight": other}, tg.ones(1, 2))
     assert tg.allclose(tied, net[1].bias)
     apart = func.functional_call(net, {"0.weight": other}, tg.ones(1, 2), tie_weights=False)
+    with pytest.raises(ValueError, match=r"\['0.weight', '1.weight'\] are one tied weight; give one value"):
+        func.functional_call(net, {"0.weight": other, "1.weight": other * 2}, tg.ones(1, 2))
+    with pytest.raises(TypeError, match=r"'0.weight' must be a tensor, got float"):
+        func.functional_call(net, {"0.weight": 1.0}, tg.ones(1, 2))
     assert not tg.allclose(apart, net[1].bias)
     with pytest.raises(ZeroDivisionError):
         func.functional_call(net, {"0.weight": other}, (tg.ones(1, 2),), {"more": 1 / 0})

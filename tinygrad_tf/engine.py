@@ -157,6 +157,9 @@ class Fused(Operation):
         values = self.load(node, True, (*self.inputs, *self.arrays))
         inputs = [values[n] for n in self.inputs]
         twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, node.edges, strict=True)]
+        for twin, x, edge in zip(twins, inputs, node.edges, strict=True):
+            if edge is not None:  # what is written to the input after this is written to its twin
+                twin.storage = x.storage
         out = self.reference(*twins, **{n: values[n] for n in node.options})
         wanted_nodes = [t.node for t, edge in zip(twins, node.edges, strict=True) if edge is not None]
         found = walk([(out, g)], True, True, wanted_nodes)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tinygrad_tf.functions import stack
 from tinygrad_tf.nn.module import Module
+from tinygrad_tf.tensor import Tensor
 
 
 def functional_call(
@@ -44,7 +45,16 @@ def _replaced(module: Module, given: dict[str, Any], tie_weights: bool, strict: 
     if strict and (unknown or missing):
         raise RuntimeError(f"functional_call: the module has no {unknown}; missing are {missing}")
     values = given = {name: value for name, value in given.items() if name in places}
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"functional_call: {name!r} must be a tensor, got {type(value).__name__}")
     if tie_weights:
+        for name, value in given.items():
+            others = [other for other in given if places[other] is places[name] and given[other] is not value]
+            if others:
+                raise ValueError(
+                    f"functional_call: {[name, *others]} are one tied weight; give one value, or tie_weights=False"
+                )
         by_identity = {id(places[name]): value for name, value in given.items()}
         values = {name: by_identity[id(t)] for name, t in places.items() if id(t) in by_identity}
     before = []
