@@ -13,6 +13,7 @@ import pytest
 import tinygrad_tf as tg
 from tests.test_nn import rows
 from tinygrad_tf import nn
+from tinygrad_tf.nn import functional as F
 
 BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
 A, B, S = rows(3, 4), rows(3, 4, seed=1), rows(3, 3)
@@ -270,6 +271,82 @@ def test_strides_count_from_the_start_of_the_memory(torch: ModuleType) -> None:
         x = t.arange(20.0)[10:]
         assert x.as_strided((2, 2), (1, 2), 11).tolist() == [[11.0, 13.0], [12.0, 14.0]]
         assert x.as_strided((2,), (3,)).tolist() == [10.0, 13.0]
+
+
+def test_numbers_beside_and_halves_widen_nothing(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        x = t.tensor([0.25, 0.5], dtype=t.bfloat16)
+        assert t.xlogy(t.ones(2), 2.5).dtype == t.xlogy(2.5, t.ones(2)).dtype == t.float32
+        assert x.logit().dtype == x.logit(0.1).dtype == t.bfloat16 and x.logit()[1].item() == 0.0
+        assert t.matrix_exp(t.zeros(2, 2, dtype=t.bfloat16)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+        grid = t.zeros(1, 2, 2, 2, dtype=t.bfloat16)
+        assert t.nn.functional.grid_sample(t.ones(1, 1, 3, 3, dtype=t.bfloat16), grid).dtype == t.bfloat16
+        assert t.cov(t.ones(2, 3, dtype=t.bfloat16), aweights=t.ones(3)).dtype == t.float32
+
+
+def test_lower_triangles_of_singular_matrices_are_numbers(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        P, L, U = t.linalg.lu(t.ones(3, 2))
+        assert (P @ L @ U).tolist() == [[1.0, 1.0]] * 3 and L.tolist() == [[1.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
+        with pytest.raises(RuntimeError, match="lu_factor"):
+            t.linalg.lu_factor(t.ones(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tg.sum(tg.ones(2), 0, keepdim="yes"), TypeError, "sum: keepdim must be True or False, got 'yes'"),
+        (lambda: tg.ones(2).sort(descending="no"), TypeError, "sort: descending must be True or False, got 'no'"),
+        (lambda: tg.linalg.svd(tg.eye(2), full_matrices=3), TypeError, "svd: full_matrices must be True or False"),
+        (lambda: tg.block_diag(tg.eye(2), 2.5), TypeError, "block_diag: number 1 of the tensors must be a tensor"),
+        (lambda: tg.atleast_2d(2.5), TypeError, "atleast_2d: number 0 of the tensors must be a tensor, got float"),
+        (lambda: tg.meshgrid(tg.eye(2)), RuntimeError, r"meshgrid: needs vectors of one dtype, got .*\(2, 2\)"),
+        (lambda: tg.cartesian_prod(tg.ones(2), tg.arange(2)), RuntimeError, "needs vectors of one dtype"),
+        (lambda: tg.combinations(tg.ones(2), -1), RuntimeError, "combinations: needs a vector and r from 0 on"),
+        (lambda: tg.tensordot(tg.tensor(1.0), tg.eye(2), ([0, 1], [0, 1])), IndexError, "tensordot: dim must be in"),
+        (lambda: tg.isin("a", tg.ones(1)), TypeError, "isin: elements and test_elements must be tensors or numbers"),
+        (lambda: tg.angle(None), TypeError, "angle: input must be a tensor, got NoneType"),
+        (
+            lambda: tg.bincount(tg.arange(2), tg.ones(3)),
+            RuntimeError,
+            r"weights must have the shape of the input, \(2,",
+        ),
+        (lambda: tg.histc(tg.ones(2), 2, 1.5, 0), RuntimeError, "histc: min must not be above max, got 1.5 and 0"),
+        (lambda: tg.histogram(tg.ones(2), -1), RuntimeError, "histogram: bins must be an integer from 1 on"),
+        (lambda: tg.bucketize(tg.ones(2), tg.tensor(1.0)), RuntimeError, "sorted sequence must have at least one"),
+        (lambda: tg.tril_indices(-1, 2), RuntimeError, "tril_indices: a shape has no negative sizes"),
+        (lambda: tg.ones(2, 2).tril(1.5), TypeError, "tril: diagonal must be an integer, got 1.5"),
+        (lambda: tg.full((2,), [1.0]), TypeError, r"full: fill_value must be a number, got \[1.0\]"),
+        (lambda: tg.trapezoid(tg.ones(3), tg.ones(2)), RuntimeError, "trapezoid: x must have a point for each of 3"),
+        (lambda: F.pixel_shuffle(tg.ones(4), 2), RuntimeError, r"pixel_shuffle: input must be \(..., C, H, W\)"),
+        (lambda: F.max_pool1d(tg.ones(1, 4), 2, stride=0), RuntimeError, "max_pool1d: stride must be an integer from"),
+        (lambda: F.max_pool1d(tg.ones(1, 4), 2.5), TypeError, "kernel_size must be an integer from 1 on, got 2.5"),
+        (lambda: F.avg_pool1d(tg.ones(1, 4), 2, padding=True), TypeError, "padding must be an integer from 0 on"),
+        (
+            lambda: F.conv1d(tg.ones(1, 4), tg.ones(3, 1, 2), tg.ones(1)),
+            RuntimeError,
+            "conv1d: bias must have a number",
+        ),
+        (
+            lambda: F.conv_transpose1d(tg.ones(1, 4), tg.ones(1, 3, 2), tg.ones(1)),
+            RuntimeError,
+            "for each of 3 channels",
+        ),
+        (
+            lambda: F.gaussian_nll_loss(tg.ones(5, 3), tg.ones(5, 3), tg.ones(1)),
+            ValueError,
+            r"must have the shape \(5, 3",
+        ),
+        (lambda: F.cosine_embedding_loss(*tg.ones(3, 5)), RuntimeError, "cosine_embedding_loss: needs"),
+        (lambda: F.margin_ranking_loss(*tg.ones(2, 5), tg.tensor(1.0)), RuntimeError, "need as many dimensions"),
+        (lambda: F.triplet_margin_loss(*tg.ones(2, 5, 2), tg.ones(2)), RuntimeError, "need as many dimensions"),
+    ],
+)
+def test_what_was_computed_or_told_by_numpy_is_refused_by_name(
+    call: Callable[[], Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        call()
 
 
 SQUARES = tg.ones(2, 3)

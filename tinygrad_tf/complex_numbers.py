@@ -249,6 +249,8 @@ def polar(abs: Tensor, angle: Tensor) -> ComplexTensor:
 
 def view_as_complex(input: Tensor) -> ComplexTensor:
     """The pairs in the last axis, (..., 2), as complex numbers (...)."""
+    if not isinstance(input, Tensor):
+        raise wants_tensor("view_as_complex", "input", input)
     if not input.ndim or input.shape[-1] != 2:
         raise RuntimeError(f"view_as_complex: the last axis must have 2 entries, got shape {tuple(input.shape)}")
     return ComplexTensor(input[..., 0], input[..., 1])
@@ -263,6 +265,8 @@ def view_as_real(input: ComplexTensor) -> Tensor:
 
 def real(input: Tensor | ComplexTensor) -> Tensor:
     """The real part; of a real tensor, itself."""
+    if not isinstance(input, (Tensor, ComplexTensor)):
+        raise wants_tensor("real", "input", input)
     return input.real if isinstance(input, ComplexTensor) else input
 
 
@@ -278,6 +282,8 @@ def conj(input: Tensor) -> Tensor: ...
 def conj(input: ComplexTensor) -> ComplexTensor: ...
 def conj(input: Tensor | ComplexTensor) -> Any:
     """real - i imag; of a real tensor, itself."""
+    if not isinstance(input, (Tensor, ComplexTensor)):
+        raise wants_tensor("conj", "input", input)
     return input.conj() if isinstance(input, ComplexTensor) else input
 
 
@@ -285,6 +291,8 @@ def angle(input: Tensor | ComplexTensor) -> Tensor:
     """The angle of complex numbers, between -pi and pi; of real ones 0, or pi for those below 0."""
     if isinstance(input, ComplexTensor):
         return input.angle()
+    if not isinstance(input, Tensor):
+        raise wants_tensor("angle", "input", input)
     real = input if input.is_floating_point() else input.to(get_default_dtype())
     return ComplexTensor(real, zeros_like(real)).angle()
 

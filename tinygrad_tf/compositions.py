@@ -14,7 +14,7 @@ from tinygrad_tf.creation import arange, ones
 from tinygrad_tf.dtypes import bool_
 from tinygrad_tf.engine import expand, make
 from tinygrad_tf.functions import get_default_dtype, stack
-from tinygrad_tf.methods._tools import check_all, named, numpy_names, operand
+from tinygrad_tf.methods._tools import all_tensors, check_all, named, numpy_names, operand
 from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape, special
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -140,6 +140,10 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
     n = y.size(dim)
+    if not n:
+        return y.narrow(dim, 0, 0)
+    if x is not None and x.size(dim if x.ndim == y.ndim else -1) != n:
+        raise RuntimeError(f"trapezoid: x must have a point for each of {n} values, got shape {tuple(x.shape)}")
     heights = (y.narrow(dim, 1, n - 1) + y.narrow(dim, 0, n - 1)) / 2.0
     return heights * (dx if x is None else x.diff(dim=dim))
 
@@ -149,6 +153,7 @@ def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
 
 def _at_least(n: int, tensors: tuple[Any, ...], widen: Any) -> Any:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    all_tensors(f"atleast_{n}d", given)
     found = tuple(t if t.ndim >= n else widen(t) for t in given)
     return found[0] if len(found) == 1 and given is tensors else found
 
@@ -182,6 +187,7 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Side by side; vectors count as columns."""
+    all_tensors("column_stack", tensors)
     return shape.cat([t.reshape(-1, 1) if t.ndim < 2 else t for t in tensors], 1)
 
 
@@ -292,6 +298,8 @@ def matrix_exp(input: Tensor) -> Tensor:
     tensor([[1., 1.],
             [0., 1.]])
     """
+    if input.dtype.itemsize == 2 and input.is_floating_point():
+        return matrix_exp(input.float()).to(input.dtype)
     if input.ndim < 2 or input.shape[-1] != input.shape[-2] or input.array.dtype.kind != "f":
         raise RuntimeError(f"matrix_exp: input must be square matrices of floats, got shape {tuple(input.shape)}")
     size = float(np.abs(input.array).sum(-1, dtype=np.float64).max(initial=0.0))
@@ -354,12 +362,12 @@ def cov(
     for name, weights, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
         if weights is not None:
             _observation_weights(name, weights, rows.size(1), floating)
-    given = [w.reshape(-1).to(rows.dtype) for w in (fweights, aweights) if w is not None]
+    given = [w.reshape(-1) for w in (fweights, aweights) if w is not None]
     weight = math.prod(given[1:], start=given[0]) if given else ones(rows.size(1), dtype=rows.dtype)
     total = weight.sum()
     lost = correction if aweights is None or not correction else correction * (weight * aweights).sum() / total
     centred = rows - (rows * weight).sum(1, keepdim=True) / total
-    return ((centred * weight) @ centred.t() / (total - lost).clamp(min=0.0)).squeeze()
+    return ((centred * weight) @ centred.t() / (total - lost).clamp(min=0)).squeeze()
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -393,6 +401,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All of them as views of their common shape."""
+    all_tensors("broadcast_tensors", tensors)
     common = shape.broadcast_shapes("broadcast_tensors", *(t.array.shape for t in tensors))
     return tuple(expand(t, shape=common) for t in tensors)
 
@@ -400,6 +409,10 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinates of a grid; 'ij': the first vector varies along the first axis, 'xy': along the second."""
     vectors = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else list(tensors)
+    all_tensors("meshgrid", vectors)
+    if any(v.array.ndim > 1 or v.dtype != vectors[0].dtype for v in vectors):
+        got = ", ".join(f"{v.dtype} of shape {tuple(v.shape)}" for v in vectors)
+        raise RuntimeError(f"meshgrid: needs vectors of one dtype, got {got}")
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
     turn = indexing == "xy" and len(vectors) > 1
@@ -424,6 +437,10 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All choices of r elements of a vector, a row each."""
+    if input.ndim != 1 or r < 0:
+        raise RuntimeError(f"combinations: needs a vector and r from 0 on, got shape {tuple(input.shape)} and r = {r}")
+    if not r:
+        return input.new_empty(0)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(choose(builtins.range(input.numel()), r)), np.int64).reshape(-1, r)
     return input[make(rows)]
@@ -431,6 +448,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices along the diagonal of a large one."""
+    all_tensors("block_diag", tensors)
     matrices = [t.reshape(1, -1) if t.array.ndim < 2 else t for t in tensors]
     width = builtins.sum(m.size(1) for m in matrices)
     rows, column = [], 0

@@ -436,9 +436,12 @@ def _with_pivots(name: str, pivot: bool) -> None:
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
-    """lu in one matrix, as lu_solve takes it."""
+    """lu in one matrix, as lu_solve takes it, which needs a U without zeros on its diagonal."""
     _with_pivots("lu_factor", pivot)
-    return LUFactor(*systems.lu_factor(A))
+    found = LUFactor(*systems.lu_factor(A))
+    if (np.diagonal(found.LU.array, axis1=-2, axis2=-1) == 0).any():
+        raise LinAlgError(f"lu_factor: U has a zero on its diagonal, input of shape {tuple(A.shape)}; see lu")
+    return found
 
 
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:

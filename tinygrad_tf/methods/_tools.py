@@ -67,8 +67,23 @@ def named(name: str) -> Callable[[type[N]], type[N]]:
     return printed
 
 
+def flags_of(function: Callable[..., Any]) -> list[str]:
+    """The parameters that are True or False."""
+    return [name for name, kind in getattr(function, "__annotations__", {}).items() if kind == "bool"]
+
+
+def check_flags(function: Callable[..., Any], flags: Iterable[str], options: dict[str, Any]) -> None:
+    """Refuse what is given by name for a flag and is none: "no" would count as True."""
+    for name in flags:
+        value = options.get(name, False)
+        if value is not False and value is not True and not isinstance(value, np.bool_):
+            raise TypeError(f"{function.__name__}: {name} must be True or False, got {value!r}")
+
+
 def numpy_names(method: Callable[P, R]) -> Callable[P, R]:
     """Let a reduction be called with NumPy's names too: axis for dim, keepdims for keepdim."""
+
+    flags = flags_of(method)
 
     @functools.wraps(method)
     def renamed(*args: P.args, **options: P.kwargs) -> R:
@@ -77,6 +92,7 @@ def numpy_names(method: Callable[P, R]) -> Callable[P, R]:
                 options["dim"] = options.pop("axis")
             if "keepdims" in options:
                 options["keepdim"] = options.pop("keepdims")
+            check_flags(method, flags, options)
         return method(*args, **options)
 
     return renamed
@@ -87,7 +103,8 @@ def tensors_only(function: Callable[P, R]) -> Callable[P, R]:
     kinds = {"Tensor": False, "Tensor | None": True}
     parameters = inspect.signature(function).parameters.values()
     wanted = [(i, p.name, kinds[p.annotation]) for i, p in enumerate(parameters) if p.annotation in kinds]
-    if not wanted:
+    flags = flags_of(function)
+    if not wanted and not flags:
         return function
 
     @functools.wraps(function)
@@ -99,9 +116,18 @@ def tensors_only(function: Callable[P, R]) -> Callable[P, R]:
             x: Any = args[place] if place < given else options.get(name, None if optional else function)
             if not isinstance(x, Tensor) and x is not function and not (optional and x is None):
                 raise wants_tensor(function.__name__, name, x)
+        if options:
+            check_flags(function, flags, options)
         return function(*args, **options)
 
     return checked
+
+
+def all_tensors(name: str, given: Iterable[Any]) -> None:
+    """Refuse what is no tensor among several, by its number."""
+    for i, x in enumerate(given):
+        if not isinstance(x, Tensor):
+            raise wants_tensor(name, f"number {i} of the tensors", x)
 
 
 def check_all(names: Iterable[str], holder: Any) -> None:

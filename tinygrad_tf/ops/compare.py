@@ -87,7 +87,7 @@ isfinite = _float_test(np.isfinite, True)
 
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Where |a - b| <= atol + rtol |b|."""
-    if rtol < 0 or atol < 0:
+    if not (rtol >= 0 and atol >= 0):
         raise RuntimeError(f"isclose: rtol and atol must not be negative, got {rtol} and {atol}")
     if a.array.dtype != b.array.dtype:
         raise RuntimeError(f"isclose: both must have the same dtype, got {a.array.dtype} and {b.array.dtype}")
@@ -107,4 +107,7 @@ def equal(a: Tensor, b: Tensor) -> bool:
 
 def isin(elements: Any, test_elements: Any, invert: bool = False) -> Any:
     """Which of the elements occur among `test_elements`."""
+    if not all(isinstance(x, (Tensor, int, float)) for x in (elements, test_elements)):
+        got = f"{type(elements).__name__} and {type(test_elements).__name__}"
+        raise TypeError(f"isin: elements and test_elements must be tensors or numbers, got {got}")
     return make(np.asarray(np.isin(_array(elements), _array(test_elements), invert=invert)))

@@ -22,6 +22,7 @@ from tinygrad_tf.ops._types import (
     promoted_to_float,
     result_type,
 )
+from tinygrad_tf.regions import wide
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
@@ -224,7 +225,8 @@ def rsqrt(x: Any) -> Any:
 
 @primitive(prepare=float_input, x=lambda g, x: where((x < 0) | (x > 1), math.nan, div(g, x * (1.0 - x))))
 def _logit(x: np.ndarray) -> np.ndarray:
-    return np.log(x / (1.0 - x))
+    y = x.astype(wide(x.dtype), copy=False)
+    return np.log(y / (1.0 - y)).astype(x.dtype, copy=False)
 
 
 def logit(x: Any, eps: float | None = None) -> Any:

@@ -10,7 +10,7 @@ from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import axis, category
 from tinygrad_tf.ops.elementwise import div, where
 from tinygrad_tf.ops.reduce import norm, sum
 from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
@@ -155,10 +155,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Any:
             raise RuntimeError(f"tensordot: {dims} axes are not there in shapes {a.array.shape} and {b.array.shape}")
         dims = range(a.array.ndim - dims, a.array.ndim), range(dims)
     first, second = ([d] if isinstance(d, int) else list(d) for d in dims)
-    first, second = [d % a.array.ndim for d in first], [d % b.array.ndim for d in second]
+    first, second = ([axis("tensordot", d, t.array.ndim) for d in ds] for t, ds in ((a, first), (b, second)))
     pairs = list(zip(first, second, strict=False))
     if len(first) != len(second) or any(1 != a.array.shape[i] != b.array.shape[j] != 1 for i, j in pairs):
-        raise RuntimeError(f"tensordot: dims {dims} do not fit shapes {a.array.shape} and {b.array.shape}")
+        raise RuntimeError(f"tensordot: dims {first}, {second} do not fit shapes {a.array.shape} and {b.array.shape}")
     for i, j in pairs:  # an axis of one entry meets them all
         if a.array.shape[i] != b.array.shape[j]:
             a = cast(sum(a, i, keepdim=True), dtype=a.array.dtype) if b.array.shape[j] == 1 else a

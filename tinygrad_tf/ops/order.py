@@ -226,6 +226,9 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> An
     array = x.array
     if array.ndim != 1 or category(array.dtype) != 1 or array.min(initial=0) < 0:
         raise RuntimeError(f"bincount: needs a vector of integers from 0 on, got {array.dtype} of shape {array.shape}")
+    if weights is not None and weights.array.shape != array.shape:
+        wanted, got = array.shape, weights.array.shape
+        raise RuntimeError(f"bincount: weights must have the shape of the input, {wanted}, got {got}")
     if weights is None:
         return make(np.bincount(array, minlength=minlength))
     sums = np.bincount(array, weights.array, minlength)
@@ -236,6 +239,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
     """How many elements lie in each of `bins` equal parts of [min, max]; others are not counted."""
     if not isinstance(bins, int) or bins < 1:
         raise RuntimeError(f"histc: bins must be an integer from 1 on, got {bins!r}")
+    if min > max:
+        raise RuntimeError(f"histc: min must not be above max, got {min} and {max}")
     low, high = (min, max) if (min, max) != (0, 0) or not x.array.size else (x.array.min(), x.array.max())
     return make(np.histogram(x.array, bins, (float(low), float(high)))[0].astype(x.array.dtype))
 
@@ -246,6 +251,14 @@ def histogram(
     """How many elements, or what weights, lie between the edges: `bins` equal parts of the limits, or edges given."""
     edges = bins.array if isinstance(bins, Tensor) else bins
     weights = weight.array.reshape(-1) if isinstance(weight, Tensor) else None
+    if not isinstance(bins, Tensor) and (not isinstance(bins, int) or bins < 1):
+        kind = RuntimeError if isinstance(bins, int) else TypeError
+        raise kind(f"histogram: bins must be an integer from 1 on or a vector of edges, got {bins!r}")
+    if isinstance(bins, Tensor) and bins.array.ndim != 1:
+        raise RuntimeError(f"histogram: edges must be a vector, got shape {bins.array.shape}")
+    if weights is not None and weight.array.shape != x.array.shape:
+        wanted, got = x.array.shape, weight.array.shape
+        raise RuntimeError(f"histogram: weight must have the shape of the input, {wanted}, got {got}")
     counts, between = np.histogram(x.array.reshape(-1), edges, limits, density, weights)
     return make(counts.astype(x.array.dtype)), make(between.astype(x.array.dtype))
 
@@ -257,6 +270,8 @@ def searchsorted(sorted_sequence: Any, values: Any, right: bool = False, sorter:
     """
     rows, wanted = (np.asarray(t.array if isinstance(t, Tensor) else t) for t in (sorted_sequence, values))
     side: Any = "right" if right else "left"
+    if not rows.ndim:
+        raise RuntimeError("searchsorted: the sorted sequence must have at least one dimension, got a number")
     if sorter is not None:
         if sorter.array.shape != rows.shape or sorter.array.dtype != np.int64:
             got = f"{sorter.array.dtype} of shape {sorter.array.shape}"

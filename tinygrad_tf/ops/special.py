@@ -27,7 +27,8 @@ def hypot(a: Any, b: Any) -> np.ndarray:
 )
 def xlogy(a: Any, b: Any) -> np.ndarray:
     """a log b, and 0 where a is 0."""
-    product = np.asarray(a * np.log(b))
+    log_of_b = np.log(b) if isinstance(b, np.ndarray) else float(np.log(b))
+    product = np.asarray(a * log_of_b)
     return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
 
 

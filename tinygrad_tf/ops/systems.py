@@ -127,7 +127,10 @@ def lu(x: Tensor) -> tuple[np.ndarray, Any, Any]:
     corner: Any = alias(x)[..., :k, :k]
     lower, upper = _lower(corner, found=found), _upper(corner, found=found)
     if m > n:
-        below = solve_triangular(upper, x[..., k:, :], upper=True, left=False)  # type: ignore[index]
+        if (np.diagonal(found.second, axis1=-2, axis2=-1) == 0).any():  # singular: what elimination left there
+            below: Any = make(factors[..., k:, :])
+        else:
+            below = solve_triangular(upper, x[..., k:, :], upper=True, left=False)  # type: ignore[index]
         return pivots, cat([lower, below], -2), upper
     if n > m:
         beside = solve_triangular_(lower, x[..., k:], upper=False, unit=True)  # type: ignore[index]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional.layers import pad
 from tinygrad_tf.ops.linear import linear
@@ -16,11 +18,12 @@ Sizes = int | Sequence[int]
 
 def sizes_for(name: str, argument: str, value: Sizes, count: int, least: int = 1) -> tuple[int, ...]:
     """One integer for every axis, given as a single one or one by one."""
-    found = (value,) * count if isinstance(value, int) else tuple(value)
+    found = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     found = found * count if len(found) == 1 else found
-    if len(found) != count or not all(isinstance(n, int) and n >= least for n in found):
+    whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in found)
+    if len(found) != count or not whole or min(found) < least:
         wanted = f"an integer from {least} on" + (f" or {count} of them" if count > 1 else "")
-        raise ValueError(f"{name}: {argument} must be {wanted}, got {value!r}")
+        raise (RuntimeError if whole else TypeError)(f"{name}: {argument} must be {wanted}, got {value!r}")
     return found
 
 
@@ -86,6 +89,7 @@ def _convolved(
 ) -> Tensor:
     x = batched(name, input, count)
     _check_weight(name, count, x, weight, groups)
+    _check_bias(name, bias, weight.shape[0])
     steps = sizes_for(name, "stride", stride, count)
     spread = sizes_for(name, "dilation", dilation, count)
     size = tuple(weight.shape[2:])
@@ -112,6 +116,11 @@ def _convolved(
         y = ops.linalg.matmul(filters, rows.transpose(1, 2)).reshape(out, n, *places).movedim(0, 1).contiguous()
         y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
     return y if input.ndim == x.ndim else y.squeeze(0)
+
+
+def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
+    if bias is not None and bias.array.shape != (channels,):
+        raise RuntimeError(f"{name}: bias must have a number for each of {channels} channels, got {tuple(bias.shape)}")
 
 
 def _check_weight(name: str, count: int, x: Tensor, weight: Tensor, groups: int) -> None:
@@ -178,6 +187,7 @@ def _transposed(
             f"{name}: weight must be ({channels}, out / groups, kernel) for input {tuple(x.shape)} and groups that "
             f"divide the channels, got {tuple(weight.shape)}, groups={groups}"
         )
+    _check_bias(name, bias, weight.shape[1] * groups)
     steps, spread = sizes_for(name, "stride", stride, count), sizes_for(name, "dilation", dilation, count)
     cut, more = (
         sizes_for(name, "padding", padding, count, 0),

@@ -46,6 +46,8 @@ def grid_sample(
     tensor([[[[2.5000, 2.0000]]]])
     """
     _check(input, grid, mode, padding_mode)
+    if input.dtype.itemsize == 2:  # places between entries are not for 16-bit numbers
+        return grid_sample(input.float(), grid.float(), mode, padding_mode, align_corners).to(input.dtype)
     count = input.ndim - 2
     sizes = tuple(input.shape[2:])
     taps = []

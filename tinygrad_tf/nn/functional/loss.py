@@ -279,6 +279,9 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """(log var + (input - target)^2 / var) / 2: how unlikely the target is under a normal distribution."""
     variance: Tensor = make(np.full(input.array.shape, var, input.dtype)) if isinstance(var, (int, float)) else var
+    own, given = input.array.shape, variance.array.shape
+    if given not in (own, own[:-1]) and not (len(given) == len(own) and given[:-1] == own[:-1] and given[-1] == 1):
+        raise ValueError(f"gaussian_nll_loss: var must have the shape {own}, or one for each row, got {given}")
     if variance.array.ndim and variance.array.ndim < input.ndim:
         variance = variance.unsqueeze(-1)
     if variance.array.size and variance.array.min() < 0:
@@ -304,6 +307,9 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim + 1 or target.ndim > 1:
+        got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
+        raise RuntimeError(f"cosine_embedding_loss: needs (N, D), (N, D), (N,) or (D,), (D,), (), got {got}")
     square1, square2 = (input1 * input1).sum(-1), (input2 * input2).sum(-1)
     cosine = (input1 * input2).sum(-1) / sqrt((square1 + 1e-12) * (square2 + 1e-12))
     losses = where(target == 1, 1.0 - cosine, clamp(cosine - margin, 0.0))
@@ -322,6 +328,9 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, margin - target (input1 - input2)), with target 1 or -1."""
     reduction = reduction_of(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
+        raise RuntimeError(f"margin_ranking_loss: all tensors need as many dimensions, got {got}")
     losses = ops.elementwise.relu(-target * (input1 - input2) + margin)
     return reduced("margin_ranking_loss", losses, reduction)
 
@@ -335,13 +344,16 @@ def triplet_margin_loss(
     p: float = 2.0,
     eps: float = 1e-6,
     swap: bool = False,
-    if not margin > 0:
-        raise ValueError(f"triplet_margin_loss: margin must be above 0, got {margin}")
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin) (Schroff et al., 2015)."""
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_loss: margin must be above 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        got = ", ".join(str(t.array.shape) for t in (anchor, positive, negative))
+        raise RuntimeError(f"triplet_margin_loss: all tensors need as many dimensions, got {got}")
     reduction = reduction_of(size_average, reduce, reduction)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:

@@ -137,7 +137,7 @@ def _mean_pooled(
     seen = windows(_padded(x, ends, 0.0), size=size, stride=steps, dilation=ones)
     axes = tuple(range(-count, 0))
     if divisor == 0:
-        raise ValueError(f"{name}: divisor_override must not be 0")
+        raise RuntimeError(f"{name}: divisor_override must not be 0")
     shares: Any = divisor or math.prod(size)
     if divisor is None and any(b > p or (p and not count_include_pad) for (_, b), p in zip(ends, around, strict=True)):
         inside = [(p, p) if count_include_pad else (0, 0) for p in around]  # what ceil_mode adds never counts
@@ -187,7 +187,7 @@ def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ..
     given = (output_size,) * count if isinstance(output_size, int) or output_size is None else tuple(output_size)
     given = given * count if len(given) == 1 else given
     if len(given) != count:
-        raise ValueError(f"{name}: output_size must be an integer or {count} of them, got {output_size!r}")
+        raise RuntimeError(f"{name}: output_size must be an integer or {count} of them, got {output_size!r}")
     own = tuple(x.shape[2:])
     return sizes_for(name, "output_size", [n if g is None else g for g, n in zip(given, own, strict=True)], count, 0)
 

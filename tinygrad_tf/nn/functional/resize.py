@@ -156,9 +156,15 @@ def _factor(name: str, factor: int) -> int:
     return factor
 
 
+def _needs_images(name: str, input: Tensor) -> None:
+    if input.ndim < 3:
+        raise RuntimeError(f"{name}: input must be (..., C, H, W), got shape {tuple(input.shape)}")
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) as (..., C, H r, W r): channels become pixels (Shi et al., 2016)."""
     r = _factor("pixel_shuffle", upscale_factor)
+    _needs_images("pixel_shuffle", input)
     *lead, channels, height, width = input.shape
     if channels % (r * r):
         raise RuntimeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
@@ -172,6 +178,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """(..., C, H r, W r) as (..., C r^2, H, W): the inverse of pixel_shuffle."""
     r = _factor("pixel_unshuffle", downscale_factor)
+    _needs_images("pixel_unshuffle", input)
     *lead, channels, height, width = input.shape
     if height % r or width % r:
         raise RuntimeError(f"pixel_unshuffle: height {height} and width {width} must divide by {r}")
