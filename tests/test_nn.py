@@ -895,3 +895,116 @@ def test_a_norm_of_ones_own_says_where_it_starts() -> None:
     norm(tg.randn(5, 2))
     norm.reset_running_stats()
     assert [v.tolist() for v in norm.buffers()] == [[0.0, 0.0], [1.0, 1.0], 0]
+
+
+# --- losses of margins and alignments, bags ---------------------------------------------------------------------------
+
+FRAMES = rows(6, 3, 4, seed=7)
+SPOKEN = np.array([[1, 2, 2, 1], [3, 1, 0, 0], [1, 1, 1, 1]])  # the last needs 7 frames
+SETTINGS = {"mean": {}, "sum": {"zero_infinity": True}, "none": {}}
+
+
+@pytest.mark.parametrize("in_one_axis", [False, True])
+@pytest.mark.parametrize("reduction", SETTINGS)
+def test_ctc_loss_as_in_pytorch(torch: ModuleType, reduction: str, in_one_axis: bool) -> None:
+    """Texts of several lengths, one of them empty, and one that has no room."""
+    lengths = [3, 0, 4]
+    found = []
+    for t in (torch, tg):
+        x = t.tensor(FRAMES, requires_grad=True)
+        texts = np.concatenate([row[:n] for row, n in zip(SPOKEN, lengths, strict=True)]) if in_one_axis else SPOKEN
+        loss = t.nn.CTCLoss(0, reduction, **SETTINGS[reduction])
+        out = loss(x.log_softmax(-1), t.tensor(texts), t.tensor([6, 4, 5]), t.tensor(lengths))
+        out.sum().backward()
+        found.append((out.detach().numpy(), x.grad.numpy()))
+    np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-10)
+    some = np.s_[:, :2] if reduction == "none" else np.s_[:]
+    assert np.isfinite(found[1][1]).all()
+    if reduction != "mean":  # which is inf
+        np.testing.assert_allclose(found[1][1][some], found[0][1][some], rtol=1e-9, atol=1e-12)
+
+
+BAGS: dict[str, Function] = {
+    "offsets": lambda t, w, mode: t.nn.functional.embedding_bag(
+        t.tensor([1, 2, 4, 5, 4, 3, 2, 2]), w, t.tensor([0, 3, 3, 7]), mode=mode
+    ),
+    "a last offset, and padding": lambda t, w, mode: t.nn.functional.embedding_bag(
+        t.tensor([1, 2, 4, 5, 4]), w, t.tensor([0, 2, 5]), mode=mode, include_last_offset=True, padding_idx=-2
+    ),
+    "rows": lambda t, w, mode: t.nn.EmbeddingBag.from_pretrained(w, mode=mode)(t.tensor([[1, 1], [0, 3]])) * w[0],
+    "only padding": lambda t, w, mode: t.nn.functional.embedding_bag(
+        t.tensor([[1, 1], [0, 3]]), w, mode=mode, padding_idx=1
+    ),
+    "nothing": lambda t, w, mode: t.nn.functional.embedding_bag(
+        t.tensor([], dtype=t.int64), w, t.tensor([0, 0]), mode=mode
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("name", BAGS)
+def test_bags_as_in_pytorch(torch: ModuleType, name: str, mode: str) -> None:
+    wanted, found = (
+        value_and_gradients(t, lambda t, w: BAGS[name](t, w, mode), (rows(6, 3),), "float64") for t in (torch, tg)
+    )
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_losses_of_margins_in_all_reductions_as_in_pytorch(torch: ModuleType) -> None:
+    import torch as theirs
+
+    signs, labels = (
+        np.where(Y > 0, 1.0, -1.0),
+        np.array([[3, 0, -1, 1, 2], [1, 1, -1, 0, 0], [-1, 2, 3, 4, 0], [4] * 5]),
+    )
+    for reduction in ("mean", "sum", "none"):
+        found = []
+        for t in (theirs, tg):
+            x, s, r = t.tensor(X), t.tensor(signs), {"reduction": reduction}
+            losses = [
+                t.nn.HingeEmbeddingLoss(0.5, **r)(x, s),
+                t.nn.SoftMarginLoss(**r)(x * 100, s),
+                t.nn.MultiMarginLoss(2, 0.7, t.tensor(shares(5)), **r)(x, t.tensor([1, 4, 0, 2])),
+                t.nn.MultiMarginLoss(**r)(x[0], t.tensor(2)),
+                t.nn.MultiLabelMarginLoss(**r)(x, t.tensor(labels)),
+                t.nn.MultiLabelMarginLoss(**r)(x[1], t.tensor(labels[1])),
+                t.nn.MultiLabelSoftMarginLoss(t.tensor(shares(5)), **r)(x, t.tensor(shares(4, 5))),
+                t.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1), **r)(x, -x, s),
+                t.nn.PoissonNLLLoss(log_input=False, full=True, eps=0.1, **r)(x.abs(), (s + 1) * 2),
+            ]
+            found.append([loss.numpy() for loss in losses])
+        for want, got in zip(*found, strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: F.multi_margin_loss(tg.ones(2, 3), tg.tensor([0, 3])), IndexError, "must be from 0 to 2, got 3"),
+        (lambda: F.multi_margin_loss(tg.ones(2, 3), tg.tensor([0])), RuntimeError, r"got \(2, 3\) and \(1,\)"),
+        (lambda: nn.MultiMarginLoss(3), ValueError, "p must be 1 or 2, got 3"),
+        (lambda: F.multilabel_margin_loss(tg.ones(3), tg.tensor([5, 0, 0])), IndexError, "from 0 to 2, got 5"),
+        (lambda: F.multilabel_soft_margin_loss(tg.ones(3), tg.ones(2)), ValueError, r"shape \(3,\), got \(2,\)"),
+        (lambda: nn.TripletMarginWithDistanceLoss(margin=0), ValueError, "margin must be above 0, got 0"),
+        (lambda: F.ctc_loss(tg.ones(3), tg.ones(1), [3], [1]), RuntimeError, r"got \(3,\) and \(1,\)"),
+        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([2]), [3], [1]), IndexError, "must be from 0 to 1, got 2"),
+        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [4], [1]), RuntimeError, "lengths must be from 0 to 3"),
+        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1], 2), RuntimeError, "blank must be from 0"),
+        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1, 1]), RuntimeError, "lengths must be 1 int"),
+        (lambda: nn.EmbeddingBag(3, 2, mode="min"), ValueError, "mode must be one of .* got 'min'"),
+        (lambda: F.embedding_bag(tg.tensor([0]), tg.ones(3, 2)), ValueError, "axis need offsets"),
+        (lambda: F.embedding_bag(tg.tensor([[0]]), tg.ones(3, 2), tg.tensor([0])), ValueError, "offsets are for ids"),
+        (lambda: F.embedding_bag(tg.tensor([0]), tg.ones(3, 2), tg.tensor([1])), RuntimeError, "offset must be 0"),
+        (lambda: F.embedding_bag(tg.tensor([0]), tg.ones(3, 2), tg.tensor([0, 2])), RuntimeError, "rise up to 1"),
+        (lambda: F.embedding_bag(tg.ones(1), tg.ones(3, 2), tg.tensor([0])), RuntimeError, "be integers"),
+        (
+            lambda: F.embedding_bag(tg.tensor([[0]]), tg.ones(3, 2), per_sample_weights=tg.ones(1, 1)),
+            NotImplementedError, "are for mode 'sum', got 'mean'",
+        ),
+    ],
+)  # fmt: skip
+def test_misuse_of_losses_and_bags_is_told(make: Callable[[], Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()

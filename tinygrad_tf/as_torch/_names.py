@@ -60,6 +60,16 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "nn.functional.scaled_dot_product_attention": "the mask must broadcast to the scores, not the other way round",
     "nn.functional.embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
     "nn.Embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    **dict.fromkeys(
+        ("nn.EmbeddingBag", "nn.functional.embedding_bag"),
+        "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist; ids behind a last "
+        "offset do not count in any mode",
+    ),
+    **dict.fromkeys(
+        ("nn.CTCLoss", "nn.functional.ctc_loss"),
+        "the gradient is that of log_probs whatever they come from, where PyTorch's is right behind log_softmax alone; "
+        "a text that does not fit gives the gradient 0, not NaN",
+    ),
     "nn.utils.clip_grad_norm_": "the norm is taken in float64, so that large gradients do not become inf",
     "utils.data.DataLoader": "workers are threads that share the dataset, not processes with copies",
     "amp.autocast": "products are summed up in float32, and rounded once",

@@ -4,6 +4,7 @@ from tinygrad_tf.checks import compositions as compositions
 from tinygrad_tf.checks import convolution as convolution
 from tinygrad_tf.checks import fourier as fourier
 from tinygrad_tf.checks import linalg as linalg
+from tinygrad_tf.checks import losses as losses
 from tinygrad_tf.checks import transformer as transformer
 from tinygrad_tf.checks.table import CASES, Case
 

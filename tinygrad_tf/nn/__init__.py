@@ -31,6 +31,7 @@ from tinygrad_tf.nn.activation import (
 )
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention, Remembered
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
+from tinygrad_tf.nn.bags import EmbeddingBag
 from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
 from tinygrad_tf.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tinygrad_tf.nn.convolution import (
@@ -91,6 +92,16 @@ from tinygrad_tf.nn.loss import (
     NLLLoss,
     SmoothL1Loss,
     TripletMarginLoss,
+)
+from tinygrad_tf.nn.margins import (
+    CTCLoss,
+    HingeEmbeddingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    PoissonNLLLoss,
+    SoftMarginLoss,
+    TripletMarginWithDistanceLoss,
 )
 from tinygrad_tf.nn.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tinygrad_tf.nn.module import Module
@@ -160,6 +171,7 @@ __all__ = [
     "Block",
     "BlockSparseAttention",
     "Buffer",
+    "CTCLoss",
     "CircularPad1d",
     "CircularPad2d",
     "ConstantPad1d",
@@ -176,6 +188,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "FeedForward",
     "Flatten",
@@ -187,6 +200,7 @@ __all__ = [
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "HingeEmbeddingLoss",
     "HuberLoss",
     "Identity",
     "InstanceNorm1d",
@@ -223,6 +237,9 @@ __all__ = [
     "ModuleDict",
     "ModuleList",
     "MultiHeadAttention",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
     "NoPositions",
@@ -233,6 +250,7 @@ __all__ = [
     "ParameterList",
     "PixelShuffle",
     "PixelUnshuffle",
+    "PoissonNLLLoss",
     "RMSNorm",
     "RNNCell",
     "ReLU",
@@ -250,6 +268,7 @@ __all__ = [
     "Sigmoid",
     "SinusoidalPositions",
     "SmoothL1Loss",
+    "SoftMarginLoss",
     "Softmax",
     "Softmin",
     "Softplus",
@@ -264,6 +283,7 @@ __all__ = [
     "TransformerEncoder",
     "TransformerEncoderLayer",
     "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
     "Upsample",

@@ -31,7 +31,9 @@ from tinygrad_tf.nn.functional.activation import (
     tanhshrink,
     threshold,
 )
+from tinygrad_tf.nn.functional.alignment import ctc_loss
 from tinygrad_tf.nn.functional.attention import scaled_dot_product_attention
+from tinygrad_tf.nn.functional.bags import embedding_bag
 from tinygrad_tf.nn.functional.convolution import (
     conv1d,
     conv2d,
@@ -76,6 +78,15 @@ from tinygrad_tf.nn.functional.loss import (
     smooth_l1_loss,
     triplet_margin_loss,
 )
+from tinygrad_tf.nn.functional.margins import (
+    hinge_embedding_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    poisson_nll_loss,
+    soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from tinygrad_tf.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -114,12 +125,14 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
     "feature_alpha_dropout",
     "fold",
     "gaussian_nll_loss",
@@ -132,6 +145,7 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "instance_norm",
     "interpolate",
@@ -151,6 +165,9 @@ __all__ = [
     "max_unpool2d",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -158,6 +175,7 @@ __all__ = [
     "pairwise_distance",
     "pixel_shuffle",
     "pixel_unshuffle",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
@@ -167,6 +185,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
@@ -176,6 +195,7 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
     "unfold",
 ]
 

@@ -1,0 +1,177 @@
+"""Losses that want scores apart by a margin, scores of several labels at once, and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tinygrad_tf.engine import make
+from tinygrad_tf.nn.functional.activation import logsigmoid
+from tinygrad_tf.nn.functional.layers import pairwise_distance
+from tinygrad_tf.nn.functional.loss import reduced, reduction_of
+from tinygrad_tf.ops._precision import raised
+from tinygrad_tf.ops.activation import softplus
+from tinygrad_tf.ops.elementwise import exp, log, minimum, relu, where
+from tinygrad_tf.tensor import Tensor
+
+
+def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
+    if input.array.shape != target.array.shape:
+        raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
+
+
+def check_classes(name: str, ids: np.ndarray, count: int) -> None:
+    """An error that names the first class that is not one of `count`."""
+    if ids.dtype.kind not in "iu":
+        raise RuntimeError(f"{name} must be integers, got {ids.dtype}")
+    wrong = ids[(ids < 0) | (ids >= count)]
+    if len(wrong):
+        raise IndexError(f"{name} must be from 0 to {count - 1}, got {wrong[0]}")
+
+
+@raised
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The distance `input` itself where target is 1, max(0, margin - input) where it is -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    near = where(target != -1, input, 0.0)
+    far = where(target != 1, relu(margin - input), 0.0)
+    return reduced("hinge_embedding_loss", near + far, reduction)
+
+
+@raised
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-target input)), with target 1 or -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return reduced("soft_margin_loss", softplus(-target * input), reduction)
+
+
+@raised
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The sum over the other classes of max(0, margin - own score + other score)^p, over C; input (N, C) or (C,)."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p must be 1 or 2, got {p}")
+    if input.ndim not in (1, 2) or tuple(target.shape) not in (tuple(input.shape[:-1]), (1,) * (2 - input.ndim)):
+        shapes = f"got {tuple(input.shape)} and {tuple(target.shape)}"
+        raise RuntimeError(f"multi_margin_loss: input must be (N, C) or (C,), and target (N,) or a number, {shapes}")
+    rows, classes = input.reshape(-1, input.shape[-1]), target.reshape(-1)
+    check_classes("multi_margin_loss: target", classes.array, rows.shape[1])
+    own = rows.gather(1, classes.unsqueeze(1))
+    apart = relu(margin - own + rows) ** p
+    others = make(np.arange(rows.shape[1]) != classes.array[:, None])
+    losses = where(others, apart, 0.0)
+    if weight is not None:
+        losses = losses * weight[classes].unsqueeze(1)
+    return reduced("multi_margin_loss", losses.mean(1).reshape(input.shape[:-1]), reduction)
+
+
+@raised
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The sum of max(0, 1 - score of a label + score of no label) over all such pairs, over C; input (N, C) or (C,).
+
+    A row of `target` holds the numbers of its labels, and -1 behind the last one.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    _same_shape("multilabel_margin_loss", input, target)
+    rows, ids = input.reshape(-1, input.shape[-1]), target.array.reshape(-1, input.shape[-1])
+    given = np.cumprod(ids >= 0, axis=1).astype(bool)
+    ids = np.where(given, ids, 0)
+    check_classes("multilabel_margin_loss: target", ids, rows.shape[1])
+    labels = np.zeros(rows.shape, bool)
+    np.logical_or.at(labels, (np.arange(len(ids))[:, None], ids), given)
+    own = rows.gather(1, make(ids))
+    apart = relu(1.0 - own.unsqueeze(2) + rows.unsqueeze(1))
+    losses = where(make(given[:, :, None] & ~labels[:, None, :]), apart, 0.0).sum((1, 2)) / rows.shape[1]
+    return reduced("multilabel_margin_loss", losses.reshape(input.shape[:-1]), reduction)
+
+
+@raised
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over the labels, on the last axis, of the binary cross entropy of sigmoid(input) with target."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _same_shape("multilabel_soft_margin_loss", input, target)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    losses = losses if weight is None else losses * weight
+    return reduced("multilabel_soft_margin_loss", losses.mean(-1), reduction)
+
+
+@raised
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin + distance(anchor, positive) - distance(anchor, negative)), for any distance of pairs."""
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_with_distance_loss: margin must be above 0, got {margin}")
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(positive, negative))
+    return reduced("triplet_margin_with_distance_loss", relu(margin + near - far), reduction)
+
+
+@raised
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """rate - target log(rate), where `input` is the logarithm of the rate, or the rate itself (log_input=False).
+
+    full: with Stirling's approximation of log(target!), for targets above 1.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        many = target > 1
+        count = where(many, target, 1.0)
+        losses = losses + where(many, count * log(count) - count + 0.5 * log(2 * math.pi * count), 0.0)
+    return reduced("poisson_nll_loss", losses, reduction)
