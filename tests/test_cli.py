@@ -204,6 +204,27 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
     assert "cannot save: No space left on device. The checkpoint of step 0 is kept" in err
 
 
+def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monkeypatch):
+    from tinygrad_tf.training.checkpoint import Run
+
+    def full(self, *_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_write", full)
+        err = refused(capsys, "train", text, *SIZE, "--steps", "3", "--out", "run", code=1)
+    assert "cannot save: No space left on device. There is no checkpoint yet; go on with: " in err
+    assert "run: has no checkpoint yet; go on with train --resume run" in refused(capsys, "sample", "run")
+    assert main(["train", "--resume", "run"]) == 0 and train(text, "--steps", "3", "--out", "whole") == 0
+    assert [r["loss"] for r in records("run")] == [r["loss"] for r in records("whole")]
+    Path("run/checkpoint.json").unlink()
+    for words in (["train", "--resume", "run", "--steps", "9"], ["sample", "run"]):
+        assert (
+            "run: has no checkpoint.json, which names the latest and the best of its checkpoints (step-00000003)"
+            in (refused(capsys, *words))
+        )
+
+
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
@@ -427,13 +448,14 @@ def test_weights_of_another_size_are_refused(run, capsys):
         ("checkpoint.json", lambda saved: saved.update(latest=".."), "is broken, it names no latest checkpoint"),
         ("checkpoints/step-00000004/state.json", lambda saved: saved.update(seconds=1e400), "seconds must be"),
         ("checkpoints/step-00000004/state.json", lambda saved: saved.update(best_step=1e400), "does not fit"),
+        ("checkpoints/step-00000004/state.json", lambda saved: saved.update(stopping=3), "does not fit"),
     ],
 )
 def test_what_is_wrong_inside_a_run_folder_is_told(run, capsys, file, broken, message):
     saved = json.loads((run / file).read_text())
     broken(saved)
     (run / file).write_text(json.dumps(saved))
-    assert message in refused(capsys, "train", "--resume", "run", "--steps", "8")
+    assert message in refused(capsys, "train", "--resume", "run", "--steps", "8", "--patience", "9")
 
 
 @pytest.mark.parametrize("kind", ["weights", "optimizer"])
@@ -608,6 +630,12 @@ def test_a_closed_terminal_and_what_cannot_be_shown_lose_nothing(text, capsys, m
             assert train(text, "--out", "nohup", *options) == 0
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_text_from_standard_input_is_called_so(text, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", open(text))  # noqa: SIM115
+    assert main(["train", "-", *SIZE, "--dry-run"]) == 0
+    assert capsys.readouterr().out.startswith("text       standard input: 720 characters")
 
 
 def test_closed_standard_streams(text):

@@ -102,8 +102,8 @@ def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: BaseEx
         if isinstance(error, TrainingError):
             _picture(run, display)
     with suppress(OSError):
-        step, _ = run.weights()
-        kept = f"The checkpoint of step {step} is kept; go on with: {_again(run)}"
+        kept = f"The checkpoint of step {run.weights()[0]} is kept" if run.begun() else "There is no checkpoint yet"
+        kept = f"{kept}; go on with: {_again(run)}"
         print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
     return code
 

@@ -136,7 +136,8 @@ def _resume(run: Run, request: Request, display: PlainDisplay) -> int:
     data = Data(run.tokens(), run.tokenizer, run.text)
     check_memory(config, data)
     trainer = Trainer(config, data.tokens, len(data.tokenizer))
-    run.load(trainer)
+    if run.begun():
+        run.load(trainer)
     if config.steps < trainer.step:
         raise InputError(f"--steps {config.steps}: {run.folder} has done {trainer.step} steps already")
     tell(display, "run folder", f"{run.folder}, at step {trainer.step:,}")

@@ -110,7 +110,7 @@ class Run:
         """Save where the trainer stands; TrainingError (and nothing is written) when a weight is not finite."""
         state = trainer.state()
         name = f"step-{trainer.step:08d}"
-        pointer = self._pointer() if (self.folder / "checkpoint.json").exists() else {}
+        pointer = self._pointer() if self.begun() else {}
         if pointer.get("latest") == name:
             return  # the same step of the same run: the same bits
         best = name if trainer.best_step == trainer.step else pointer.get("best", name)
@@ -124,7 +124,7 @@ class Run:
         state = self._read(folder)
         try:
             trainer.load_state(state)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
             raise InputError(f"{folder}: does not fit the run's configuration: {error}") from None
         if trainer.stopping is not None and trainer.best_step:
             trainer.stopping.weights = self.weights("best")[1]
@@ -134,9 +134,19 @@ class Run:
         state = self._read(self._checkpoint(which), only_weights=True)
         return int(state.progress["step"]), state.weights
 
+    def begun(self) -> bool:
+        """Whether there is a checkpoint; not after a crash before the first one. One that went missing: InputError."""
+        if (self.folder / "checkpoint.json").exists():
+            return True
+        there = sorted(path.name for path in (self.folder / "checkpoints").glob("step-*[1-9]*"))
+        if there:
+            named = f"which names the latest and the best of its checkpoints ({', '.join(there)}): put it back"
+            raise InputError(f"{self.folder}: has no checkpoint.json, {named}")
+        return False
+
     def _pointer(self) -> dict[str, Any]:
-        if not (self.folder / "checkpoint.json").exists():
-            raise InputError(f"{self.folder}: has no checkpoint yet; train it anew")
+        if not self.begun():
+            raise InputError(f"{self.folder}: has no checkpoint yet; go on with train --resume {self.folder}")
         return read_json(self.folder / "checkpoint.json")
 
     def _checkpoint(self, which: str) -> Path:

@@ -35,7 +35,7 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
 
     A file that is missing, a directory, empty or not in that encoding is an InputError; it gives the byte offset.
     """
-    name = "standard input" if str(path) == "-" else str(path)
+    name = _named(path)
     if not name:
         raise InputError("'': no such file")
     try:
@@ -74,7 +74,11 @@ def read_texts(paths: Sequence[str | os.PathLike[str]], encoding: str = "utf-8")
         raise InputError("no text file was named")
     parts = [read_text(path, encoding) for path in paths]
     joined = [part if part.endswith("\n") else part + "\n" for part in parts[:-1]] + parts[-1:]
-    return Text("".join(joined), ", ".join(map(str, paths)), len(parts))
+    return Text("".join(joined), ", ".join(map(_named, paths)), len(parts))
+
+
+def _named(path: str | os.PathLike[str]) -> str:
+    return "standard input" if str(path) == "-" else str(path)
 
 
 def standard_library_text(folder: str | os.PathLike[str] | None = None, characters: int = DEFAULT_CHARACTERS) -> Text:
