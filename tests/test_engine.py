@@ -249,6 +249,10 @@ def test_only_leaves_are_switched_on_and_only_what_is_no_view_is_detached_in_pla
     with pytest.raises(RuntimeError, match=r"view cannot be detached in place; use .detach"):
         y[:1].detach_()
     assert y.detach_().is_leaf and not y.requires_grad
+    z = x * 3
+    x.detach_()
+    z.sum().backward()
+    assert x.grad is None
 
 
 def test_integers_cannot_require_gradients() -> None:
@@ -709,6 +713,22 @@ def test_a_change_by_another_name_is_noticed(again: object) -> None:
         y.backward()
 
 
+def test_a_tensor_with_other_data_says_what_does_not_fit() -> None:
+    x = leaf(1.0, 2.0)
+    y = (x * 2).sum()
+    (x * 3).sum().backward()
+    x.data = tg.ones(3, dtype=tg.float64)
+    with pytest.raises(RuntimeError, match=r"shape \(2,\) does not fit its tensor, whose data now has shape \(3,\)"):
+        y.backward()
+    with pytest.raises(RuntimeError, match=r"added to .grad must have the shape of its tensor, \(2,\), got \(3,\)"):
+        (x * 2).sum().backward()
+    with pytest.raises(RuntimeError, match=r"must be floating point, got torch.int64"):
+        x.data = tg.ones(3, dtype=tg.int64)
+    x.grad = None
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+
+
 def test_the_memory_without_its_history_is_the_way_round_that() -> None:
     """As in PyTorch: what is written through `.data`, or by NumPy, is the user's own affair."""
     x, a = tg.ones(2, requires_grad=True), tg.ones(2)
@@ -969,6 +989,21 @@ def test_a_graph_can_be_walked_by_next_functions() -> None:
     (leaf_of_x, _), (nothing, _) = product.next_functions
     assert leaf_of_x.name() == "torch::autograd::AccumulateGrad" and leaf_of_x.variable is x and nothing is None
     assert leaf_of_x.next_functions == () and repr(leaf_of_x).startswith("<AccumulateGrad object")
+
+
+def test_what_a_rule_keeps_is_seen_at_its_node() -> None:
+    x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    product, root, total = x * w, x.exp(), x + w
+    assert product.grad_fn._saved_self.tolist() == [1.0, 2.0] and product.grad_fn._saved_other.tolist() == [3.0, 4.0]
+    assert product.grad_fn._saved_self.requires_grad and root.grad_fn._saved_result.tolist() == root.tolist()
+    assert (x * 2).grad_fn._saved_other == 2
+    with pytest.raises(AttributeError, match="add did not keep 'a' for its gradient, but nothing"):
+        total.grad_fn._saved_self  # noqa: B018
+    with pytest.raises(AttributeError, match="mul has no attribute 'weight'"):
+        product.grad_fn.weight  # noqa: B018
+    product.sum().backward()
+    with pytest.raises(RuntimeError, match="released"):
+        product.grad_fn._saved_self  # noqa: B018
 
 
 def test_calls_of_functions_are_named_after_them() -> None:

@@ -153,6 +153,9 @@ def test_a_tensor_in_a_list_is_its_one_element(make: Callable[[object], Tensor])
 def test_old_constructors() -> None:
     assert tg.Tensor(2, 3).shape == (2, 3) and tg.Tensor([1, 2]).dtype is tg.float32
     assert tg.LongTensor([[1, 2]]).dtype is tg.int64 and tg.FloatTensor(2, 3).shape == (2, 3)
+    x = tg.ones(2, requires_grad=True)
+    (tg.Tensor(x) * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0] and not tg.Tensor(tg.ones(2)).requires_grad
     assert tg.ones(1).type() == "torch.FloatTensor" and tg.ones(1).type("torch.LongTensor").dtype is tg.int64
 
 

@@ -38,7 +38,6 @@ from tinygrad_tf.hooks import (
     RemovableHandle,
     add_hook,
     add_hook_after,
-    after_adding,
     check_gradient,
     retain_grad,
     run_hooks,
@@ -95,7 +94,10 @@ def expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     extra = g.ndim - len(shape)
     axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    return g.sum(axis=axes, keepdims=True, dtype=wide(g.dtype)).reshape(shape)
+    total = g.sum(axis=axes, keepdims=True, dtype=wide(g.dtype))
+    if total.shape[extra:] != shape:
+        raise RuntimeError(f"a gradient of shape {g.shape} does not fit its tensor, whose data now has shape {shape}")
+    return total.reshape(shape)
 
 
 @primitive(x=lambda g: g)
@@ -294,11 +296,10 @@ def backward(
             elif owner._grad is None:
                 owner._grad = g
             else:
+                check_gradient("what is added to .grad", g, owner._grad.array.shape, owner._grad.array.dtype)
                 owner._grad.array[...] += g.array
                 owner._grad.storage.changed = next(clock)
-    for node in list(found) if after_adding else ():
-        if node.owner is not None and (leaf_tensor := node.owner()) is not None:
-            run_hooks_after(node, leaf_tensor)
+    run_hooks_after(found)
 
 
 def grad(

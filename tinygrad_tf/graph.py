@@ -124,7 +124,9 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's way to name the step back: MulBackward0 for mul."""
-        return "torch::autograd::AccumulateGrad" if self.operation is None else backward_name(self.kind)
+        if self.operation is None:
+            return "torch::autograd::AccumulateGrad"
+        return backward_name(_part_of(self.options["index"]) if self.kind == "getitem" else self.kind)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -141,13 +143,41 @@ class Node:
             raise AttributeError(f"variable: {self.name()} is no leaf, and only a leaf belongs to one tensor")
         return self.owner()
 
+    def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
+        """What the rules kept, by PyTorch's names: _saved_self and _saved_other are the first and the second input."""
+        if not name.startswith("_saved_") or self.operation is None:
+            raise AttributeError(f"{self.kind} has no attribute {name!r}")
+        inputs = dict(zip(("self", "other"), self.operation.inputs, strict=False))
+        wanted = inputs.get(name.removeprefix("_saved_"), name.removeprefix("_saved_"))
+        values = self.operation.load(self, True, (wanted,))
+        if wanted not in values:
+            kept = ", ".join(saved[0] for saved in self.saved or ()) or "nothing"
+            raise AttributeError(f"{self.kind} did not keep {wanted!r} for its gradient, but {kept}")
+        found = values[wanted]
+        return make(found) if isinstance(found, np.ndarray) else found
+
     def __repr__(self) -> str:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
+PYTORCHS_NAMES = {"power": "pow", "cast": "to_copy", "det": "linalg_det", "inv": "linalg_inv_ex"}
+PYTORCHS_NAMES |= {"layer_norm": "native_layer_norm", "where_in_order": "where"}
+
+
+def _part_of(index: Any) -> str:
+    """What PyTorch calls the last step that leads to an index: select for x[0], slice for x[1:], index for x[mask]."""
+    name = "alias"
+    for part in index if isinstance(index, tuple) else (index,):
+        if isinstance(part, (np.ndarray, bool)):
+            return "index"
+        if part is not ... and part != slice(None):
+            name = "unsqueeze" if part is None else "slice" if isinstance(part, slice) else "select"
+    return name
+
+
 def backward_name(operation: str) -> str:
     """AddBackward0 for add; the call of a Function, as ExpBackward, has its name already."""
-    words = [word[:1].upper() + word[1:] for word in operation.split("_")]
+    words = [word[:1].upper() + word[1:] for word in PYTORCHS_NAMES.get(operation, operation).split("_")]
     return "".join(words) + ("" if operation.endswith("Backward") else "Backward0")
 
 

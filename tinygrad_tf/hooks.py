@@ -6,7 +6,7 @@ What comes from users is checked here, so that no walk goes on with a gradient o
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -65,11 +65,13 @@ def add_hook_after(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     return RemovableHandle(hooks, key)
 
 
-def run_hooks_after(node: Node, t: Tensor) -> None:
-    """Call the hooks of a leaf whose `.grad` was added to."""
-    for hook in list(after_adding.get(node, {}).values()):
-        if hook(t) is not None:
-            raise RuntimeError("a hook of register_post_accumulate_grad_hook must return None; it may set t.grad")
+def run_hooks_after(nodes: Iterable[Node]) -> None:
+    """Call the hooks of the leaves whose `.grad` was added to."""
+    for node in list(nodes) if after_adding else ():
+        t = node.owner() if node.owner is not None else None
+        for hook in list(after_adding.get(node, {}).values()) if t is not None else ():
+            if hook(t) is not None:
+                raise RuntimeError("a hook of register_post_accumulate_grad_hook must return None; it may set t.grad")
 
 
 def run_hooks(node: Node, g: Tensor) -> Tensor:

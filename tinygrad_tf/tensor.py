@@ -98,6 +98,8 @@ class Tensor(
         self.array, self.node, self._grad, self.storage, self.view_of = _constructed(data), None, None, shared, None
         if requires_grad:
             engine.leaf(self)
+        elif type(self) is Tensor and isinstance(data[:1] and data[0], engine.Tensor):  # the same with its history
+            self.node = engine.alias(data[0]).node
 
     # --- what it is -----------------------------------------------------------------------------------------------
 
@@ -330,6 +332,8 @@ class Tensor(
         """Forget the history; a view cannot, as its base would still know it."""
         if self.view_of is not None:
             raise RuntimeError("detach_: a view cannot be detached in place; use .detach()")
+        if self.is_leaf:
+            return self.requires_grad_(False)
         self.node = None
         return self
 
@@ -342,6 +346,8 @@ class Tensor(
     def data(self, value: Tensor) -> None:
         if not isinstance(value, engine.Tensor):
             raise TypeError(f"data must be a tensor, got {type(value).__name__}; make one with tensor(...)")
+        if self.node is not None and not value.is_floating_point():
+            raise RuntimeError(f"data of a tensor that requires a gradient must be floating point, got {value.dtype}")
         self.array, self.storage = value.array, engine.Storage()
         if self.node is not None:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
