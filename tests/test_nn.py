@@ -125,6 +125,10 @@ FUNCTIONS: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
         lambda t, x, y, w: t.nn.functional.binary_cross_entropy_with_logits(x, y, pos_weight=w.detach()),
         (X, shares(4, 5), shares(5)),
     ),
+    "bce logits of another dtype": (  # the target's is the result's
+        lambda t, x, y: t.nn.functional.binary_cross_entropy_with_logits(x.double(), y.detach(), reduction="none"),
+        (X, shares(4, 5)),
+    ),
     "gaussian_nll_loss": (
         lambda t, x, y, v: t.nn.functional.gaussian_nll_loss(x, y, v, full=True),
         (X, Y, shares(4, 5)),
@@ -426,6 +430,39 @@ def test_multihead_attention_of_one_sequence_and_of_nothing() -> None:
     assert out.shape == (3, 8) and weights.shape == (3, 3)
     nothing = attention(x, x, x, attn_mask=tg.ones(3, 3, dtype=tg.bool))[1]
     assert (nothing.detach().numpy() == 0).all()  # not NaN
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("batched", [False, True])
+def test_attention_by_given_weights_as_in_pytorch(torch: ModuleType, separate: bool, batched: bool) -> None:
+    """As CLIP pools its pictures: one query, three matrices, no bias of its own behind the keys."""
+    lead, arrays = (3,) if batched else (), [rows(12, 4), rows(12), rows(1, 1, 4), rows(1, 1, 4), rows(4, 4), rows(4)]
+    padding = np.array([[False, True, False, False, True]] * 3)
+    found = []
+    for t in (torch, tg):
+        query, key, value = (t.tensor(rows(n, *lead, 4, seed=n), requires_grad=True) for n in (2, 5, 5))
+        weight, bias, key_behind, value_behind, out, out_bias = (t.tensor(a, requires_grad=True) for a in arrays)
+        parts = dict(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), weight.chunk(3), strict=True))
+        y, shares = t.nn.functional.multi_head_attention_forward(
+            *(query, key, value, 4, 2, None if separate else weight, bias, key_behind, value_behind, True, 0.5),
+            *(out, out_bias, False),
+            key_padding_mask=t.tensor(padding if batched else padding[0]),
+            use_separate_proj_weight=separate,
+            average_attn_weights=False,
+            **(parts if separate else {}),
+        )
+        (y * y).sum().backward()
+        leaves = (query, key, value, weight, bias, key_behind, value_behind, out, out_bias)
+        found.append([y.detach().numpy(), shares.detach().numpy(), *(x.grad.numpy() for x in leaves)])
+    for got, want in zip(found[1], found[0], strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9)
+    x = tg.ones(2, 1, 4)
+    some = (2, tg.ones(12, 4), None, None, None, False, 0.0, tg.ones(4, 4), None)
+    with pytest.raises(ValueError, match="last size of query must be 8, got 4"):
+        F.multi_head_attention_forward(x, x, x, 8, *some)
+    with pytest.raises(NotImplementedError, match="static_k and static_v are not taken"):
+        F.multi_head_attention_forward(x, x, x, 4, *some, static_k=x)
 
 
 @pytest.mark.filterwarnings("ignore")

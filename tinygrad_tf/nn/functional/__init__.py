@@ -87,6 +87,7 @@ from tinygrad_tf.nn.functional.margins import (
     soft_margin_loss,
     triplet_margin_with_distance_loss,
 )
+from tinygrad_tf.nn.functional.multihead import multi_head_attention_forward
 from tinygrad_tf.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -165,6 +166,7 @@ __all__ = [
     "max_unpool2d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
