@@ -46,6 +46,7 @@ def test_threads_are_set_for_the_measurement_only() -> None:
     before = tg.get_num_threads()
     seen: list[int] = []
     names = {"seen": seen, "tg": tg}
+    Timer("torch.ones(1)").timeit(1)  # which statements know without being told
     Timer("seen.append(tg.get_num_threads())", globals=names, num_threads=before + 1).timeit(1)
     with pytest.raises(ZeroDivisionError):
         Timer("1 / 0", num_threads=before + 1).timeit(1)

@@ -343,6 +343,18 @@ def test_what_is_written_at_index_tensors_has_their_tensors_dtype() -> None:
         x[tg.tensor([0, 1], dtype=tg.int16)]
 
 
+def test_any_sequence_is_an_index_as_a_list_is() -> None:
+    """Such as a part of a dataset of indices, by which examples are split."""
+    x, numbers = tg.arange(20).view(4, 5), tg.utils.data.Subset([3, 1, 0], [2, 0])
+    assert x[numbers].tolist() == x[[0, 3]].tolist() and x[1, numbers].tolist() == [5, 8]
+    assert x[tg.utils.data.Subset(tg.arange(3), [2, 0])].item() == x[[tg.tensor(2), tg.tensor(0)]].item() == 10
+    x[numbers] = 0
+    assert x.sum(1).tolist() == [0, 35, 60, 0]
+    for wrong in ("ab", {1: 2}, {1, 2}):
+        with pytest.raises(IndexError, match="an index is made of"):
+            _ = x[wrong]
+
+
 def test_truths_beside_integers_are_index_arrays() -> None:
     """True is one more axis, which meets the other arrays; what is written there is not written into a copy."""
     x = tg.arange(12).reshape(3, 4)
@@ -769,6 +781,35 @@ TEXTS = [
 @pytest.mark.parametrize(("make", "text"), TEXTS, ids=range(len(TEXTS)))
 def test_text_of_tensors(make: object, text: str) -> None:
     assert repr(make()) == text  # type: ignore[operator]
+
+
+def test_steps_back_have_pytorchs_names() -> None:
+    """Where one step of PyTorch's is one step here: others show what the composition ends with."""
+    torch = pytest.importorskip("torch")
+    for make in (
+        lambda x: x[0],
+        lambda x: x[1:],
+        lambda x: x[:, 1],
+        lambda x: x[0:2, None],
+        lambda x: x[...],
+        lambda x: x[[0, 2]],
+        lambda x: x[x > 4],
+        lambda x: x[0, [1, 2]],
+        lambda x: x**2,
+        lambda x: x.mean(),
+        lambda x: x.half(),
+        lambda x: x.det(),
+        lambda x: (x + 1) * x,
+        lambda x: x.relu(),
+    ):
+        want, got = (make(t.arange(9.0).reshape(3, 3).requires_grad_()).grad_fn.name() for t in (torch, tg))
+        assert got == want
+
+
+def test_what_is_made_like_another_lies_like_it() -> None:
+    x = tg.ones(3, 2).t()
+    assert tg.full_like(x, 2.0).stride() == tg.ones_like(x).stride() == (1, 2)
+    assert tg.full_like(x, 2, dtype=tg.int64, requires_grad=False).tolist() == [[2, 2, 2], [2, 2, 2]]
 
 
 def test_printoptions() -> None:

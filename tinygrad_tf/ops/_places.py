@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ def _part(name: str, part: Any) -> Any:
     if not isinstance(part, np.ndarray):
         if hasattr(part, "__index__"):
             return part.__index__()
+        if _is_sequence(part):
+            return _part(name, [part[i] for i in range(len(part))])
         raise IndexError(
             f"{name}: an index is made of integers, slices, ..., None and tensors, got {type(part).__name__}"
         )
@@ -55,10 +58,17 @@ def _part(name: str, part: Any) -> Any:
     return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
 
 
+def _is_sequence(x: Any) -> bool:
+    """Whether it has elements in an order, by what it can do, as a Subset of a list of indices."""
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, (str, bytes, Mapping))
+
+
 def _as_written_out(index: Any) -> tuple[Any, ...]:
     """The parts of an index. A short list of lists, tensors or slices means the tuple of them, as once in NumPy."""
     if isinstance(index, tuple):
         return index
+    if not isinstance(index, (int, slice, Tensor, np.ndarray, np.generic, list)) and _is_sequence(index):
+        index = [index[i] for i in range(len(index))]
     if isinstance(index, list) and len(index) < 32:
         several = (Tensor, np.ndarray, list, tuple, range, slice)
         if any(p is None or p is ... or isinstance(p, several) for p in index):

@@ -10,6 +10,7 @@ so that neither a first compilation nor cold memory is counted.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +85,9 @@ class Measurement:
 
 
 class Timer:
-    """Runs `stmt`, Python code that sees the names of `globals`, after `setup`, and measures how long it takes.
+    """Runs `stmt`, Python code, after `setup`, and measures how long it takes.
+
+    The code sees the names of `globals`, and `torch`, which is this package.
 
     >>> timer = Timer("x + 1", "x = 2", label="sum")
     >>> measured = timer.timeit(100)
@@ -109,7 +112,7 @@ class Timer:
             raise TypeError(f"Timer: stmt must be Python code in a string, got {type(stmt).__name__}")
         if global_setup:
             raise ValueError("Timer: global_setup is for code in C++, which cannot be measured here")
-        names = {"__builtins__": __builtins__, **({} if globals is None else globals)}
+        names = {"__builtins__": __builtins__, "torch": sys.modules["tinygrad_tf"], **(globals or {})}
         self.names: dict[str, Any] = {"stmt": stmt, "setup": setup, "label": label, "sub_label": sub_label}
         self.names |= {"description": description, "env": env}
         self.num_threads = num_threads

@@ -72,12 +72,13 @@ def ctc_loss(
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be from 0 to {classes - 1}, got {blank}")
     check_classes("ctc_loss: targets", ids, classes)
-    ways = _ways(frames, ids, inputs, lengths, blank)
+    exact = frames if frames.array.dtype.itemsize > 2 else frames.float()  # half precision has no IMPOSSIBLE
+    ways = _ways(exact, ids, inputs, lengths, blank)
     possible = make(ways.array > IMPOSSIBLE / 2)
     losses = where(possible, -ways, 0.0 if zero_infinity else float("inf"))
     if reduction == "mean":
         losses = losses / make(np.maximum(lengths, 1).astype(losses.dtype))
-    return reduced("ctc_loss", losses if batched else losses.squeeze(0), reduction)
+    return reduced("ctc_loss", losses if batched else losses.squeeze(0), reduction).to(log_probs.dtype)
 
 
 def _ways(frames: Tensor, ids: np.ndarray, inputs: np.ndarray, lengths: np.ndarray, blank: int) -> Tensor:

@@ -191,7 +191,10 @@ def binary_cross_entropy_with_logits(
     _need_same_shape("binary_cross_entropy_with_logits", input, target)
     soft = softplus(-input)
     losses = (1.0 - target) * input + (soft if pos_weight is None else soft * ((pos_weight - 1.0) * target + 1.0))
-    return reduced("binary_cross_entropy_with_logits", losses if weight is None else losses * weight, reduction)
+    losses = losses if weight is None else losses * weight
+    if target.is_floating_point():  # whose dtype it has in PyTorch
+        losses = losses.to(target.dtype)
+    return reduced("binary_cross_entropy_with_logits", losses, reduction)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
