@@ -101,6 +101,38 @@ def test_a_file_that_does_not_load(tmp_path: Path) -> None:
         find(str(path))
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise KeyError('k')", "KeyError: 'k'"),
+        ("return 1 / 0", "ZeroDivisionError: division by zero"),
+        ("return x.nothing()", "AttributeError: 'Tensor' object has no attribute 'nothing'"),
+        ("assert False", "AssertionError"),
+        ("import sys; sys.exit(1)", "SystemExit: 1"),
+        ("pytest.skip('no GPU')", "Skipped: no GPU"),  # which is no Exception
+    ],
+)
+def test_an_error_of_the_users_function_is_one_line_that_names_its_line(tmp_path: Path, body: str, told: str) -> None:
+    path = tmp_path / "mistaken.py"
+    path.write_text(f"import pytest\n\ndef f(x):\n    {body}\n\nf_inputs = [1.0]\n")
+    with pytest.raises(InputError) as caught:
+        run(Request([f"{path}::f"], ["3"]))
+    assert str(caught.value) == f"f cannot be checked: {told} (mistaken.py, line 4)"
+
+
+def test_files_with_dataclasses_any_number_of_inputs_and_names_that_are_taken(tmp_path: Path) -> None:
+    path = tmp_path / "json.py"
+    path.write_text(
+        "from __future__ import annotations\nimport dataclasses, numpy as np\n"
+        "@dataclasses.dataclass\nclass Size:\n    n: int = 3\n"
+        "def f(*x):\n    return x[0] * Size().n\n"
+        "def f_inputs():\n    yield np.ones(2)\n"
+    )
+    json = sys.modules["json"]
+    assert run(Request([str(path)])) == 0
+    assert sys.modules["json"] is json
+
+
 def test_the_command_prints_a_table_and_says_how_it_went(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(Request([f"{layers}::layer"], ["3,4", "4x2"])) == 0
     assert "right" in capsys.readouterr().out

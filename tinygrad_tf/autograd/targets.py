@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,10 +40,22 @@ class TargetError(Exception):
 
 @dataclass
 class Job:
-    """One check to make, and what to call it."""
+    """One check to make, what to call it, and the user's file that it is in."""
 
     name: str
     run: Callable[[], Report]
+    file: str = ""
+
+
+def told(error: BaseException, file: str) -> str:
+    """An error in a word and its message, with the line of the user's file where it arose."""
+    found = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _full(file)]
+    place = f" ({os.path.basename(file)}, line {found[-1]})" if found else ""
+    return f"{type(error).__name__}{f': {error}' if str(error) else ''}{place}"
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(path) if path else ""
 
 
 def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
@@ -53,8 +66,8 @@ def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
         if not hasattr(module, name):
             names = ", ".join(sorted(n for n, _ in _checkable(module))) or "none that can be checked"
             raise TargetError(f"{path} has no {name!r}; it has: {names}")
-        return [Job(name, lambda: check(module, name, shapes, seed))]
-    jobs = [Job(n, partial(check, module, n, (), seed)) for n, ready in _checkable(module) if ready]
+        return [Job(name, lambda: check(module, name, shapes, seed), path)]
+    jobs = [Job(n, partial(check, module, n, (), seed), path) for n, ready in _checkable(module) if ready]
     if not jobs:
         raise TargetError(
             f"{path} has nothing to check by itself: name a function (file.py::function), or add NAME_inputs"
@@ -69,15 +82,20 @@ def load(path: str) -> Any:
         if os.path.isdir(path):
             raise TargetError(f"{path} is a directory; name a file in it")
         raise TargetError(f"no such file: {path or repr('')}")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = file.stem if file.stem not in sys.modules else f"{file.stem} (checked)"
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise TargetError(f"not a Python file: {path}")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules[name] = module  # where dataclasses, and pickle, look for it
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # a script may call sys.exit
-        raise TargetError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a script may call sys.exit, a test file pytest.skip
+        del sys.modules[name]
+        raise TargetError(f"{path} cannot be imported: {told(error, path)}") from error
     finally:
         sys.path.pop(0)
     return module
@@ -102,7 +120,7 @@ def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
         return check_module(thing, _inputs(module, name, thing.forward, shapes, seed, True), raise_exception=False)
     if not callable(thing):
         raise TargetError(f"{name} is a {type(thing).__name__}, not a function or a module")
-    if not _parameters(thing):
+    if not _parameters(thing) and not shapes and not hasattr(module, f"{name}_inputs"):
         return _called(name, thing)
     inputs = _inputs(module, name, thing, shapes, seed, False)
     if backward is not None:
@@ -137,7 +155,7 @@ def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int, is
             f"{name} needs inputs for {', '.join(needed)}: add {name}_inputs to the file, or say {example}"
         )
     found = given() if callable(given) else given
-    return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+    return tuple(found) if isinstance(found, (tuple, list, Iterator)) else (found,)
 
 
 def _of_tensors(name: str, function: Any, inputs: tuple[Any, ...]) -> Report:

@@ -13,7 +13,7 @@ import numpy as np
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.report import NOISY, RIGHT, Report
 from tinygrad_tf.autograd.subjects import TensorSubject
-from tinygrad_tf.autograd.targets import Job, TargetError, find
+from tinygrad_tf.autograd.targets import Job, TargetError, find, told
 from tinygrad_tf.utils.errors import InputError
 
 
@@ -85,8 +85,10 @@ def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
 def _run(job: Job) -> Report:
     try:
         return job.run()
-    except (ValueError, TypeError, RuntimeError) as error:
-        raise TargetError(f"{job.name} cannot be checked: {type(error).__name__}: {error}") from error
+    except (KeyboardInterrupt, MemoryError, TargetError):
+        raise
+    except BaseException as error:  # the function is the user's, and may raise anything
+        raise TargetError(f"{job.name} cannot be checked: {told(error, job.file)}") from error
 
 
 def _shape(text: str) -> tuple[int, ...]:
