@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor
-from tinygrad_tf.ops._types import axis
+from tinygrad_tf.ops._types import axis, told
 from tinygrad_tf.ops.index import getitem
 
 
@@ -18,7 +18,7 @@ def _whole(name: str, what: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}: {what} must be a whole number, got {value!r}") from None
+        raise TypeError(f"{name}: {what} must be a whole number, got {told(value)}") from None
 
 
 def _number_or_list(name: str, what: str, value: Any) -> int | list[int]:

@@ -154,13 +154,22 @@ def check_broadcast(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
             raise RuntimeError(f"{name}: shapes {a} and {b} do not broadcast: {m} against {n}")
 
 
+def told(x: Any) -> str:
+    """What came, for an error of one line: a tensor or an array by its shape."""
+    if isinstance(x, (tuple, list)):
+        return f"({', '.join(map(told, x))})"
+    if hasattr(x, "shape"):
+        return f"{type(x).__name__} of shape {tuple(x.shape)}"
+    return repr(x)
+
+
 def axis(name: str, dim: int, ndim: int) -> int:
     """`dim` as a number from 0 on; an error that names the operation and the range if there is no such axis."""
     if type(dim) is int and -ndim <= dim < ndim:
         return dim if dim >= 0 else dim + ndim
     limit = max(ndim, 1)
     if not isinstance(dim, (int, np.integer)) or isinstance(dim, bool):
-        raise TypeError(f"{name}: dim must be an integer, got {dim!r}")
+        raise TypeError(f"{name}: dim must be an integer, got {told(dim)}")
     if not -limit <= dim < limit:
         raise IndexError(f"{name}: dim must be in [{-limit}, {limit - 1}] for {ndim} dimensions, got {dim}")
     return int(dim) % limit

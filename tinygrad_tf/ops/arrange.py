@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, expand, make, primitive
-from tinygrad_tf.ops._types import axis
+from tinygrad_tf.ops._types import axis, told
 from tinygrad_tf.ops.elementwise import where_in_order
 from tinygrad_tf.ops.index import index_select, put
 from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, movedim, narrow, reshape
@@ -81,7 +81,7 @@ def _diagonal(name: str, diagonal: Any) -> int:
     try:
         return operator.index(diagonal)
     except TypeError:
-        raise TypeError(f"{name}: diagonal must be an integer, got {diagonal!r}") from None
+        raise TypeError(f"{name}: diagonal must be an integer, got {told(diagonal)}") from None
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Any:

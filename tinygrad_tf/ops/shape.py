@@ -18,7 +18,7 @@ from tinygrad_tf.ops._cut import select as select
 from tinygrad_tf.ops._cut import split as split
 from tinygrad_tf.ops._cut import tensor_split as tensor_split
 from tinygrad_tf.ops._cut import unbind as unbind
-from tinygrad_tf.ops._types import axes, axis, in_order, promote_types
+from tinygrad_tf.ops._types import axes, axis, in_order, promote_types, told
 from tinygrad_tf.ops.index import getitem
 
 
@@ -39,7 +39,7 @@ def sizes_of(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     try:
         return tuple([operator.index(n) for n in sizes])
     except TypeError:
-        raise TypeError(f"{name}: sizes must be integers, got {sizes!r}") from None
+        raise TypeError(f"{name}: sizes must be integers, got {told(sizes)}") from None
 
 
 def resolve_shape(name: str, shape: tuple[int, ...], size: int) -> tuple[int, ...]:
