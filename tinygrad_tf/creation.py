@@ -252,13 +252,9 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    return full(
-        input.array.shape,
-        fill_value,
-        dtype=input.dtype if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-    )
+    kind = input.dtype if dtype is None else dtype
+    made = random.laid_out_like(input.array, lambda shape: full(shape, fill_value, dtype=kind).array)
+    return _finish(made, requires_grad, device)
 
 
 # --- counted ----------------------------------------------------------------------------------------------------------

@@ -55,10 +55,20 @@ def mean_over(count: Any, x: Tensor, dim: Dim = None, keepdim: bool = False) -> 
     return cast(sum(cast(x, dtype=FLOAT32), dim, keepdim) / count, dtype=x.array.dtype)
 
 
+def _mean_rule(g: Any, shapes: list[tuple[int, ...]], dims: tuple[int, ...]) -> Any:
+    share = div(g, float(math.prod(shapes[0][d] for d in dims)))
+    return expand(reshape(share, shape=_kept(shapes[0], dims)), shape=shapes[0])
+
+
+@primitive(x=_mean_rule)
+def mean_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    total = x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x))
+    return in_order(total / float(math.prod(x.shape[d] for d in dims))).astype(x.dtype, copy=False)
+
+
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
     _needs_float("mean", x)
-    dims = axes("mean", dim, x.array.ndim)
-    return mean_over(float(_count(x, dims)), x, dims, keepdim)
+    return mean_(x, dims=axes("mean", dim, x.array.ndim), keepdim=keepdim)
 
 
 def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
