@@ -414,6 +414,25 @@ def test_backward_is_asked_for_when_it_is_needed() -> None:
         y.sum().backward()
 
 
+def test_pytorchs_other_names_around_functions() -> None:
+    class Square(Function):
+        @staticmethod
+        def forward(ctx: autograd.function.FunctionCtx, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(x)
+            return x * x
+
+        @staticmethod
+        def vjp(ctx: Any, g: Any) -> Any:
+            return g * 2 * ctx.saved_tensors[0]
+
+    x = leaf(OTHER)
+    y = Square.apply(x)
+    assert isinstance(y.grad_fn, autograd.graph.Node)
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * OTHER)
+
+
 def test_what_a_function_hands_on_is_not_written_to() -> None:
     """The input would change with it, and its own gradient would not."""
 

@@ -196,6 +196,7 @@ def test_old_constructors() -> None:
         (lambda: tg.ones(0).max(), RuntimeError, "no elements"),
         (lambda: tg.ones(2).item(), RuntimeError, "one element"),
         (lambda: bool(tg.ones(2)), RuntimeError, "ambiguous"),
+        (lambda: f"{tg.ones(2):.2f}", TypeError, "format '.2f' is for one number, got a tensor of"),
         (lambda: tg.ones(2, 2).sum(tg.ones(2, 2)), TypeError, r"dim must be an integer, got Tensor of shape \(2, 2\)"),
         (lambda: tg.ones(2).view(tg.ones(2, 2), 1), TypeError, r"got \(Tensor of shape \(2, 2\), 1\)"),
         (lambda: tg.ones(2, 2).chunk(tg.ones(2, 2)), TypeError, r"whole number, got Tensor of shape \(2, 2\)"),

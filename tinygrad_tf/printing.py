@@ -91,7 +91,11 @@ def tensor_format(t: Any, spec: str) -> str:
     """A format such as :.4f applies to the number of a 0-d tensor."""
     if t.array.ndim == 0:
         return format(t.array.item(), spec)
-    return format(repr(t), spec)
+    if spec:
+        raise TypeError(
+            f"format {spec!r} is for one number, got a tensor of shape {t.array.shape}; see also set_printoptions"
+        )
+    return repr(t)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

@@ -63,6 +63,9 @@ class Context:
                 )
         self._to_save = tensors
 
+    def save_for_forward(self, *tensors: Any) -> None:
+        """PyTorch keeps these for `jvp`. Tangents come by way of `backward` here, so nothing asks for them."""
+
     def mark_non_differentiable(self, *outputs: Any) -> None:
         """Say that these results have no gradient; integer results never have one."""
         self._without_gradient = outputs
@@ -103,6 +106,9 @@ class Context:
         return tuple(found)
 
 
+FunctionCtx = Context  # PyTorch's name, for annotations
+
+
 def _result_node(node: Node, slot: int) -> Node:
     """The small Node of one result among several."""
     shape, dtype = node.operation.outputs[slot]
@@ -135,9 +141,10 @@ class _Call(engine.Operation):
         given = [g] if len(self.outputs) == 1 else list(g)
         found = iter([self._tensor(i, g, create_graph, context) for i, g in enumerate(given)])
         gradients = [next(found) if is_tensor else None for is_tensor in context._are_tensors]
-        if not hasattr(self.function, "backward"):
+        backward = getattr(self.function, "backward", None) or getattr(self.function, "vjp", None)
+        if backward is None:
             raise NotImplementedError(f"{self.function.__name__} needs a static method `backward` to be differentiated")
-        returned = self.function.backward(context, *gradients)
+        returned = backward(context, *gradients)
         parts = list(returned) if isinstance(returned, (tuple, list)) else [returned]
         return [p if p is None or create_graph else p.array for p in self._checked(node, parts)]
 
