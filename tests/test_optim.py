@@ -31,6 +31,8 @@ OPTIMIZERS: dict[str, Callable[[Any, list[Any]], Any]] = {
     "Adam": lambda o, p: o.Adam(p, lr=0.1),
     "Adam decay": lambda o, p: o.Adam(p, lr=0.1, betas=(0.8, 0.9), eps=1e-3, weight_decay=0.1, maximize=True),
     "Adam amsgrad": lambda o, p: o.Adam(p, lr=0.1, weight_decay=0.1, amsgrad=True),
+    "Adam decoupled": lambda o, p: o.Adam(p, lr=0.1, weight_decay=0.1, decoupled_weight_decay=True),
+    "Adam decoupled of all": lambda o, p: o.Adam(p, weight_decay=0.1, amsgrad=True, decoupled_weight_decay=True),
     "AdamW": lambda o, p: o.AdamW(p, lr=0.1),
     "AdamW amsgrad": lambda o, p: o.AdamW(p, lr=0.1, weight_decay=0.3, amsgrad=True, maximize=True),
     "Adagrad": lambda o, p: o.Adagrad(p, lr=0.1),
@@ -260,6 +262,33 @@ def test_schedule_as_in_pytorch(torch: ModuleType, name: str, kind: str) -> None
         for optimizer, schedule in ((theirs, first), (ours, second)) if step < 14 else ():
             optimizer.step()
             schedule.step()
+
+
+def test_schedules_above_a_floor_and_those_from_the_base_rate_in_a_chain(torch: ModuleType) -> None:
+    def rates(t: Any) -> list[float]:
+        found = []
+        for kinds in (
+            (lambda s, o: s.LinearLR(o, 0.2, 0.5, 2), lambda s, o: s.CosineAnnealingLR(o, 4, eta_min=0.01)),
+            (lambda s, o: s.StepLR(o, 1, 0.5), lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, eta_min=0.01)),
+        ):
+            optimizer = t.optim.SGD([t.nn.Parameter(t.ones(1))], lr=0.1)
+            schedule = t.optim.lr_scheduler.ChainedScheduler([kind(t.optim.lr_scheduler, optimizer) for kind in kinds])
+            for _ in range(9):
+                optimizer.step()
+                schedule.step()
+                found.append(optimizer.param_groups[0]["lr"])
+        return found
+
+    assert rates(tg) == pytest.approx(rates(torch))
+
+
+def test_what_adam_saved_goes_on_as_adamw_and_groups_are_printed_apart(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        p = t.nn.Parameter(t.ones(1))
+        adam, adamw = t.optim.Adam([p]), t.optim.AdamW([p])
+        adamw.load_state_dict(adam.state_dict())
+        assert adamw.param_groups[0]["decoupled_weight_decay"] is True
+        assert "\n\nParameter Group 1\n" in repr(t.optim.SGD([{"params": [p]}, {"params": [t.ones(1)]}], lr=0.1))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -17,11 +17,9 @@ from tinygrad_tf.tensor import Tensor
 class Adam(Optimizer):
     """p -= lr m' / (sqrt(v') + eps), with m and v the running means of the gradient and of its square.
 
-    m' and v' are corrected for their start at zero. weight_decay adds weight_decay * p to the gradient
-    (AdamW decays otherwise).
+    m' and v' are corrected for their start at zero. weight_decay adds weight_decay * p to the gradient; with
+    decoupled_weight_decay it is AdamW's.
     """
-
-    decoupled = False
 
     def __init__(
         self,
@@ -37,6 +35,7 @@ class Adam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
     ):
         refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         refuse_ways(foreach, fused, differentiable)
@@ -49,6 +48,7 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
+            "decoupled_weight_decay": decoupled_weight_decay,
         }
         super().__init__(params, settings)
 
@@ -85,7 +85,7 @@ class Adam(Optimizer):
             eps=group["eps"],
             weight_decay=group["weight_decay"],
             step=step,
-            decoupled=self.decoupled,
+            decoupled=group["decoupled_weight_decay"],
             maximize=group["maximize"],
             plan=self.plans.get(id(group)),
         )
@@ -96,10 +96,11 @@ class Adam(Optimizer):
     def _update_amsgrad(self, group: dict[str, Any], members: list[tuple[Tensor, dict[str, Any]]], step: int) -> None:
         """Divide by the largest v so far, so that the step size never grows (Reddi et al., 2018)."""
         (beta1, beta2), lr, decay = map(float, group["betas"]), float(group["lr"]), group["weight_decay"]
+        decoupled = group["decoupled_weight_decay"]
         for p, state in members:
             m, v, largest = (state[name].array for name in ("exp_avg", "exp_avg_sq", "max_exp_avg_sq"))
-            g = gradient_of(p, group, 0.0 if self.decoupled else decay)
-            if self.decoupled:
+            g = gradient_of(p, group, 0.0 if decoupled else decay)
+            if decoupled:
                 p.array[...] *= 1.0 - lr * decay
             m += (g - m) * (1.0 - beta1)
             v *= beta2
@@ -112,8 +113,6 @@ class Adam(Optimizer):
 
 class AdamW(Adam):
     """Adam with decoupled weight decay: p shrinks by lr * weight_decay, which never enters the running means."""
-
-    decoupled = True
 
     def __init__(
         self,
@@ -131,4 +130,10 @@ class AdamW(Adam):
         fused: bool | None = None,
     ):
         ways: dict[str, Any] = {"foreach": foreach, "differentiable": differentiable, "fused": fused}
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **ways)
+        settings: dict[str, Any] = {"maximize": maximize, "decoupled_weight_decay": True}
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **settings, **ways)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        for group in self.param_groups:  # what Adam saved goes on as AdamW
+            group["decoupled_weight_decay"] = True

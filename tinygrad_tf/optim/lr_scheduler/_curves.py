@@ -141,7 +141,7 @@ class CosineAnnealingLR(LRScheduler):
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         if T_max <= 0:
             raise ValueError(f"CosineAnnealingLR: T_max must be above 0, got {T_max}")
-        self.T_max, self.eta_min = T_max, eta_min
+        self.T_max, self.eta_min, self.floor = T_max, eta_min, eta_min
         super().__init__(optimizer, last_epoch)
 
     def rate(self, base: float, step: float) -> float:
@@ -158,6 +158,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
         super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """From the base rates, whatever other schedules have made of them, as in PyTorch."""
+        return [self.rate(base, self.last_epoch) for base in self.base_lrs]
 
     def rate(self, base: float, step: float) -> float:
         length = self.T_0

@@ -11,6 +11,8 @@ from tinygrad_tf.optim.optimizer import Optimizer
 class LRScheduler:
     """Base class. A schedule defines `rate(base, step)`, or `get_lr()`: the rates of all groups at self.last_epoch."""
 
+    floor = 0.0  # where the formula leads to: what lies above it is what other schedules' factors multiply
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(f"{type(self).__name__}: optimizer must be an Optimizer, got {type(optimizer).__name__}")
@@ -34,8 +36,9 @@ class LRScheduler:
         """The rates of all groups at self.last_epoch."""
         found, rates = [], [self.rate(base, self.last_epoch) for base in self.base_lrs]
         for group, rate, before in zip(self.optimizer.param_groups, rates, self.rates, strict=True):
-            alone = float(group["lr"]) == before or before == 0.0
-            found.append(rate if alone else float(group["lr"]) * rate / before)
+            alone = float(group["lr"]) == before or before == self.floor
+            above = (rate - self.floor) / (before - self.floor) if not alone else 0.0
+            found.append(rate if alone else self.floor + (float(group["lr"]) - self.floor) * above)
         self.rates = rates
         return found
 
