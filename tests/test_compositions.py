@@ -28,6 +28,9 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "fmin": (lambda t, a, b: t.fmin(a, b), (SPECIAL, OTHERS)),
     "degrees": (lambda t, a: t.deg2rad(a) + t.rad2deg(a), (A,)),
     "sinc": (lambda t, a: t.sinc(a), (SPECIAL[:4],)),
+    "erfinv": (lambda t, a: t.erfinv(a), (np.array([-0.999, -0.3, 1e-20, 0.0, 0.6, 0.99999]),)),
+    "erfinv of the ends": (lambda t, a: t.special.erfinv(a), (np.array([-1.0, 1.0, 1.5, np.nan]),)),
+    "erfinv_": (lambda t, a: (a * 1.0).erfinv_(), (np.array([0.2, -0.7]),)),
     "erfc": (lambda t, a: t.erfc(a), (A,)),
     "xlogy": (lambda t, a, b: t.xlogy(a, b), (np.array([0.0, 0.0, 2.0, 0.0]), np.array([0.0, 2.0, 3.0, math.nan]))),
     "heaviside": (lambda t, a, b: t.heaviside(a, b), (SPECIAL[:6], OTHERS[1:])),
@@ -143,7 +146,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
 VALUE_ONLY = NO_GRADIENT | {"copysign", "copysign number", "fmax", "fmin", "sinc", "xlogy", "var of too few", "range"}
-VALUE_ONLY |= {"clamp of unknowns"}
+VALUE_ONLY |= {"clamp of unknowns", "erfinv of the ends"}
 
 
 @pytest.fixture(scope="module")

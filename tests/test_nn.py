@@ -457,6 +457,7 @@ def test_attention_by_given_weights_as_in_pytorch(torch: ModuleType, separate: b
     for got, want in zip(found[1], found[0], strict=True):
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9)
+    assert nn.MultiheadAttention(4, 2).q_proj_weight is None  # which CLIP asks every layer for
     x = tg.ones(2, 1, 4)
     some = (2, tg.ones(12, 4), None, None, None, False, 0.0, tg.ones(4, 4), None)
     with pytest.raises(ValueError, match="last size of query must be 8, got 4"):

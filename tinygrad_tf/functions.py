@@ -122,6 +122,7 @@ sigmoid = _function(Tensor.sigmoid)
 logit = _function(Tensor.logit)
 relu = _function(Tensor.relu)
 erf = _function(Tensor.erf)
+erfinv = _function(Tensor.erfinv)
 atan2 = _function(Tensor.atan2)
 arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
 arcsinh, arccosh, arctanh = asinh, acosh, atanh
@@ -447,9 +448,9 @@ __all__ = [
     "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "bmm", "broadcast_to", "bucketize", "can_cast", "cat", "ceil", "chunk", "clamp", "clamp_max", "clamp_min", "clip",
     "clone", "concat", "concatenate", "cos", "cosh", "count_nonzero", "cummax", "cummin", "cumprod", "cumsum", "det",
-    "diag", "diag_embed", "diagonal", "diff", "div", "divide", "dot", "einsum", "eq", "equal", "erf", "exp", "exp2",
-    "expm1", "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather", "ge",
-    "ger", "get_default_dtype", "greater", "greater_equal", "gt", "histc", "hstack", "index_add", "index_copy",
+    "diag", "diag_embed", "diagonal", "diff", "div", "divide", "dot", "einsum", "eq", "equal", "erf", "erfinv", "exp",
+    "exp2", "expm1", "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather",
+    "ge", "ger", "get_default_dtype", "greater", "greater_equal", "gt", "histc", "hstack", "index_add", "index_copy",
     "index_fill", "index_put", "index_select", "inverse", "is_floating_point", "is_tensor", "isclose", "isfinite",
     "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p", "log2", "log10",
     "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import multiprocessing
 import types
@@ -83,6 +84,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "set_default_tensor_type": set_default_tensor_type,
             **{name: getattr(nn.functional, name) for name in ALSO_IN_TORCH},
             **{f"{name}_": getattr(tinygrad_tf.Tensor, f"{name}_") for name in IN_PLACE},
+            **{name: getattr(tinygrad_tf.Tensor, name) for name in ("detach", "get_device", "is_signed")},
             "set_float32_matmul_precision": amp.set_float32_matmul_precision,
             "get_float32_matmul_precision": amp.get_float32_matmul_precision,
             "use_deterministic_algorithms": nothing,
@@ -106,6 +108,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: getattr(tinygrad_tf, name) for name in SPECIAL},
         },
         "cuda": {
+            "_initialized": False,
             **{name: refused(f"cuda.{name}") for name in cuda},
             **dict.fromkeys(counters, zero),
             **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), no),
@@ -152,6 +155,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
         **dict.fromkeys(("nn.modules", *(f"nn.modules.{file}" for file in FILES_OF_LAYERS)), _layers()),
+        "nn.modules.transformer": _layers() | _parts_of_stacks(),
         "nn.modules.utils": {name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple"), 1)},
         **dict.fromkeys(("nn.utils.clip_grad", "nn.utils.convert_parameters"), _functions(nn.utils)),
         "autograd.variable": {"Variable": Variable},
@@ -170,8 +174,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             **dict.fromkeys(("is_scripting", "is_tracing"), no),
         },
         "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
-        "compiler": {"disable": itself, "is_compiling": no},
-        "_dynamo": {"disable": itself, "reset": nothing},
+        "compiler": {"disable": itself, "allow_in_graph": itself, "is_compiling": no},
+        "_dynamo": {"disable": itself, "allow_in_graph": itself, "reset": nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
         "_inductor.config": {"coordinate_descent_tuning": False},
         "version": {"__version__": f"{PYTORCH}+tinygrad_tf.{__version__}", "cuda": None, "hip": None},
@@ -185,6 +189,17 @@ def _layers() -> dict[str, Any]:
 
     bases = {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss, "_BatchNorm": nn.BatchNorm1d}
     return {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)} | bases
+
+
+def _parts_of_stacks() -> dict[str, Any]:
+    """What layers written after PyTorch's import from there: an activation by its name, and copies of a layer."""
+    from tinygrad_tf import nn
+    from tinygrad_tf.nn.transformer import _activation
+
+    def copies(module: Any, N: int) -> Any:
+        return nn.ModuleList(copy.deepcopy(module) for _ in range(N))
+
+    return {"_get_activation_fn": _activation, "_get_clones": copies}
 
 
 def _functions(module: types.ModuleType) -> dict[str, Any]:
@@ -218,11 +233,12 @@ ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, to
 )  # fmt: skip
 FUNCTIONAL = ("cartesian_prod", "cdist", "einsum", "meshgrid", "norm", "split", "tensordot", "unique")
 IN_PLACE = (  # methods that PyTorch has as functions, too
-    "abs", "ceil", "clamp", "clamp_max", "clamp_min", "cos", "detach", "erf", "exp", "exp2", "expm1", "fill", "floor",
-    "frac", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin", "sqrt",
-    "square", "tan", "tanh", "trunc", "zero",
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "clamp", "clamp_max", "clamp_min", "clip", "cos",
+    "cosh", "detach", "erf", "exp", "exp2", "expm1", "fill", "floor", "frac", "index_put", "log", "log10",
+    "log1p", "log2", "logit", "nan_to_num", "neg", "negative", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin",
+    "sinh", "sqrt", "square", "tan", "tanh", "trunc", "zero",
 )  # fmt: skip
-SPECIAL = ("erf", "erfc", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
+SPECIAL = ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
 
 
 class Module(types.ModuleType):

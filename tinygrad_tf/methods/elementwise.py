@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.methods._tools import in_place, numpy_names, operand
-from tinygrad_tf.ops import compare, elementwise, softmax
+from tinygrad_tf.ops import compare, elementwise, softmax, special
 
 if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
@@ -164,6 +164,10 @@ class ElementwiseMethods(engine.Tensor):
     def erf(self) -> Tensor:
         return elementwise.erf(self)
 
+    def erfinv(self) -> Tensor:
+        """The number whose erf this is."""
+        return special.erfinv(self)
+
     def atan2(self, other: Tensor) -> Tensor:
         """The angle of the point (other, self)."""
         return elementwise.atan2(self, other)
@@ -189,7 +193,7 @@ class ElementwiseMethods(engine.Tensor):
     abs_, exp_, expm1_, log_, log1p_ = in_place(abs), in_place(exp), in_place(expm1), in_place(log), in_place(log1p)
     sqrt_, rsqrt_, square_, reciprocal_ = in_place(sqrt), in_place(rsqrt), in_place(square), in_place(reciprocal)
     sin_, cos_, tan_, tanh_ = in_place(sin), in_place(cos), in_place(tan), in_place(tanh)
-    sigmoid_, relu_, erf_ = in_place(sigmoid), in_place(relu), in_place(erf)
+    sigmoid_, relu_, erf_, erfinv_ = in_place(sigmoid), in_place(relu), in_place(erf), in_place(erfinv)
 
     # --- choices --------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,9 @@ class MultiheadAttention(Module):
     """
 
     in_proj_weight: Parameter | None
+    q_proj_weight: Parameter | None
+    k_proj_weight: Parameter | None
+    v_proj_weight: Parameter | None
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class MultiheadAttention(Module):
         settings: dict[str, Any] = {"device": device, "dtype": dtype}
         if self.kdim == self.vdim == embed_dim:
             self.in_proj_weight = Parameter(empty(3 * embed_dim, embed_dim, **settings))
+            self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
         else:
             self.in_proj_weight = None
             self.q_proj_weight = Parameter(empty(embed_dim, embed_dim, **settings))
@@ -77,7 +81,8 @@ class MultiheadAttention(Module):
             init.xavier_uniform_(self.in_proj_weight)
         else:
             for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
-                init.xavier_uniform_(weight)
+                if weight is not None:
+                    init.xavier_uniform_(weight)
         if self.in_proj_bias is not None and self.out_proj.bias is not None:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
@@ -101,8 +106,7 @@ class MultiheadAttention(Module):
         return multihead(query, key, value, self._weights(), dropout, masks, returned, self.batch_first)
 
     def _weights(self) -> HeadWeights:
-        together, apart = self.in_proj_weight, None
-        if together is None:
-            apart = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        together, q, k, v = self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        apart = None if q is None or k is None or v is None else (q, k, v)
         behind, out = (self.bias_k, self.bias_v, self.add_zero_attn), self.out_proj
         return HeadWeights(self.num_heads, together, apart, self.in_proj_bias, *behind, out.weight, out.bias)

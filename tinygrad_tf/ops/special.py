@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import primitive
 from tinygrad_tf.ops._types import float_input, promoted_to_float
-from tinygrad_tf.ops.elementwise import beside, div, log, where
+from tinygrad_tf.ops.elementwise import beside, div, erf, exp, log, where
 
 
 @primitive(
@@ -52,3 +52,17 @@ def _sinc_slope(x: np.ndarray) -> np.ndarray:
     zero, pi = x == 0, x.dtype.type(math.pi)
     safe = np.where(zero, x.dtype.type(1), x)
     return np.where(zero, x.dtype.type(0), (np.cos(pi * safe) - np.sin(pi * safe) / (pi * safe)) / safe)
+
+
+@primitive(prepare=float_input, x=lambda g, result: g * exp(result * result) * (math.sqrt(math.pi) / 2))
+def erfinv(x: np.ndarray) -> np.ndarray:
+    """The inverse of erf: a formula right to 0.2 % (Winitzki, 2008), and two steps of Halley's method from there."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wide = x.astype(np.float64)
+        logarithm = np.log1p(-wide * wide)
+        half = 2.0 / (math.pi * 0.147) + logarithm / 2.0
+        y = np.copysign(np.sqrt(np.sqrt(half * half - logarithm / 0.147) - half), wide)
+        for _ in range(2):
+            step = (erf(y) - wide) * np.exp(y * y) * (math.sqrt(math.pi) / 2)
+            y = y - step / (1.0 + y * step)
+        return np.where(np.abs(wide) == 1.0, wide * np.inf, y).astype(x.dtype)

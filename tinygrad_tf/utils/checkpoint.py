@@ -95,6 +95,18 @@ def checkpoint_sequential(
     return _chained(chain[size * (segments - 1) :])(input)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """Devices that the tensors are on beside the CPU, and where their random numbers stand: there are none.
+
+    Layers that are undone in the backward pass, as in the Reformer, ask for them before they compute again.
+    """
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Any]) -> None:
+    """Let other devices' random numbers go on from what `get_device_states` gave: there are none."""
+
+
 def _chained(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
     def run(x: Any) -> Any:
         for function in functions:
