@@ -449,3 +449,16 @@ def test_asarray_shares_memory_or_says_that_it_cannot() -> None:
     assert tg.asarray([1, 2], dtype=tg.float64, requires_grad=True).is_leaf
     with pytest.raises(ValueError, match="asarray: copy=False, but a list cannot become this tensor without a copy"):
         tg.asarray([1], copy=False)
+
+
+def test_functions_are_methods_where_pytorch_has_them_as_methods() -> None:
+    torch = pytest.importorskip("torch")
+    above = {"hardshrink", "prelu"}  # they stand with the layers
+    names = [n for n in dir(torch.Tensor) if n[0] != "_" and callable(getattr(torch, n, None)) and n not in above]
+    missing = [n for n in names if n in vars(tg) and callable(getattr(tg, n)) and not hasattr(tg.Tensor, n)]
+    assert len(names) > 300 and missing == []
+    x, y = tg.tensor([3.0, -1.0]), tg.tensor([4.0, 0.0])
+    assert x.hypot(y).tolist() == [5.0, 1.0] and x.copysign(y).tolist() == [3.0, 1.0] and x.vdot(y).item() == 12.0
+    assert x.real is x and x.conj() is x and x.sgn().tolist() == [1.0, -1.0] and x.angle()[0].item() == 0.0
+    with pytest.raises(RuntimeError, match="imag: needs a complex tensor"):
+        _ = x.imag

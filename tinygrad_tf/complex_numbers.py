@@ -15,6 +15,7 @@ import numpy as np
 from tinygrad_tf.creation import zeros_like
 from tinygrad_tf.dtypes import DType
 from tinygrad_tf.functions import atan2, get_default_dtype, stack, where
+from tinygrad_tf.methods.composed import as_methods
 from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.ops.shape import broadcast_shapes
 from tinygrad_tf.tensor import Size, Tensor
@@ -299,3 +300,7 @@ def angle(input: Tensor | ComplexTensor) -> Tensor:
 
 def is_complex(input: Tensor | ComplexTensor) -> bool:
     return isinstance(input, ComplexTensor)
+
+
+as_methods(Tensor, "angle conj", globals())
+Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[assignment]

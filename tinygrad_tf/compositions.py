@@ -15,6 +15,7 @@ from tinygrad_tf.dtypes import bool_
 from tinygrad_tf.engine import expand, make
 from tinygrad_tf.functions import get_default_dtype, stack
 from tinygrad_tf.methods._tools import all_tensors, check_all, named, numpy_names, operand
+from tinygrad_tf.methods.composed import as_methods
 from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape, special
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -477,3 +478,9 @@ __all__ = [
 # fmt: on
 
 check_all(__all__, globals())
+as_methods(
+    Tensor,
+    "copysign corrcoef cov cross deg2rad diagflat dist erfc fmax fmin heaviside histogram hsplit hypot inner "
+    "is_nonzero isneginf isposinf matrix_exp matrix_power positive rad2deg rot90 signbit sinc vdot vsplit xlogy",
+    globals(),
+)

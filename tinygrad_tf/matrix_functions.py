@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf import linalg
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import check_all, named
+from tinygrad_tf.methods.composed import as_methods
 from tinygrad_tf.ops import linalg as linalg_ops
 from tinygrad_tf.ops import systems
 from tinygrad_tf.tensor import Tensor
@@ -127,3 +128,6 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 check_all(__all__, globals())
+as_methods(
+    Tensor, "addmv addr cholesky cholesky_inverse cholesky_solve lu_solve pinverse qr svd triangular_solve", globals()
+)

@@ -12,7 +12,14 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
-from tinygrad_tf.methods import ElementwiseMethods, IndexingMethods, PythonTypeMethods, ReductionMethods, ShapeMethods
+from tinygrad_tf.methods import (
+    ComposedMethods,
+    ElementwiseMethods,
+    IndexingMethods,
+    PythonTypeMethods,
+    ReductionMethods,
+    ShapeMethods,
+)
 from tinygrad_tf.methods._tools import in_place, operand, plain_data
 from tinygrad_tf.ops import compare, elementwise, index, inplace, linalg
 from tinygrad_tf.ops._types import axis, default_float, plain_array
@@ -75,7 +82,14 @@ def _augmented(operator: Callable[[Tensor, Operand], Tensor]) -> Callable[[Tenso
 
 
 class Tensor(
-    ElementwiseMethods, ReductionMethods, ShapeMethods, IndexingMethods, PythonTypeMethods, engine.Tensor, results=True
+    ElementwiseMethods,
+    ReductionMethods,
+    ShapeMethods,
+    IndexingMethods,
+    ComposedMethods,
+    PythonTypeMethods,
+    engine.Tensor,
+    results=True,
 ):
     """An array with a history: operations on tensors that require gradients are recorded for `backward`.
 

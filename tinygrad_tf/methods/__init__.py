@@ -1,6 +1,7 @@
 """The methods of class Tensor by topic, each a line that calls an operation of ops/; tensor.py puts them together."""
 
 from tinygrad_tf.methods._tools import check_all
+from tinygrad_tf.methods.composed import ComposedMethods
 from tinygrad_tf.methods.elementwise import ElementwiseMethods
 from tinygrad_tf.methods.indexing import IndexingMethods
 from tinygrad_tf.methods.reduction import ReductionMethods, ValuesIndices
@@ -8,6 +9,7 @@ from tinygrad_tf.methods.shape import ShapeMethods
 from tinygrad_tf.methods.types import PythonTypeMethods, TypeMethods
 
 __all__ = [
+    "ComposedMethods",
     "ElementwiseMethods",
     "IndexingMethods",
     "PythonTypeMethods",

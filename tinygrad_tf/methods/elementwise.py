@@ -172,6 +172,8 @@ class ElementwiseMethods(engine.Tensor):
         """The angle of the point (other, self)."""
         return elementwise.atan2(self, other)
 
+    arctan2 = atan2
+
     def logaddexp(self, other: Tensor) -> Tensor:
         """log(e^self + e^other) without overflow."""
         return elementwise.logaddexp(self, other)
@@ -200,6 +202,8 @@ class ElementwiseMethods(engine.Tensor):
     def sign(self) -> Tensor:
         """-1, 0 or 1."""
         return elementwise.sign(self)
+
+    sgn = sign
 
     def floor(self) -> Tensor:
         return elementwise.floor(self)

@@ -1,0 +1,69 @@
+"""Methods that are functions of other files of this floor: each file makes methods of its own when it is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tinygrad_tf import engine
+
+if TYPE_CHECKING:
+    from tinygrad_tf.compositions import _Histogram
+    from tinygrad_tf.matrix_functions import _QR, _SVD, _Triangular
+    from tinygrad_tf.tensor import Tensor
+
+
+class ComposedMethods(engine.Tensor):
+    """Their names; the functions, documented, are in compositions, matrix_functions and complex_numbers."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        addmv: Callable[..., Tensor]
+        addr: Callable[..., Tensor]
+        angle: Callable[..., Tensor]
+        cholesky: Callable[..., Tensor]
+        cholesky_inverse: Callable[..., Tensor]
+        cholesky_solve: Callable[..., Tensor]
+        conj: Callable[..., Tensor]
+        copysign: Callable[..., Tensor]
+        corrcoef: Callable[..., Tensor]
+        cov: Callable[..., Tensor]
+        cross: Callable[..., Tensor]
+        deg2rad: Callable[..., Tensor]
+        diagflat: Callable[..., Tensor]
+        dist: Callable[..., Tensor]
+        erfc: Callable[..., Tensor]
+        fmax: Callable[..., Tensor]
+        fmin: Callable[..., Tensor]
+        heaviside: Callable[..., Tensor]
+        histogram: Callable[..., _Histogram]
+        hsplit: Callable[..., tuple[Tensor, ...]]
+        hypot: Callable[..., Tensor]
+        imag: Tensor
+        inner: Callable[..., Tensor]
+        is_nonzero: Callable[..., bool]
+        isneginf: Callable[..., Tensor]
+        isposinf: Callable[..., Tensor]
+        lu_solve: Callable[..., Tensor]
+        matrix_exp: Callable[..., Tensor]
+        matrix_power: Callable[..., Tensor]
+        pinverse: Callable[..., Tensor]
+        positive: Callable[..., Tensor]
+        qr: Callable[..., _QR]
+        rad2deg: Callable[..., Tensor]
+        real: Tensor
+        rot90: Callable[..., Tensor]
+        signbit: Callable[..., Tensor]
+        sinc: Callable[..., Tensor]
+        svd: Callable[..., _SVD]
+        triangular_solve: Callable[..., _Triangular]
+        vdot: Callable[..., Tensor]
+        vsplit: Callable[..., tuple[Tensor, ...]]
+        xlogy: Callable[..., Tensor]
+
+
+def as_methods(owner: type, names: str, functions: Mapping[str, Any]) -> None:
+    """Make methods of the named functions, whose first argument the tensor is then."""
+    for name in names.split():
+        setattr(owner, name, functions[name])
