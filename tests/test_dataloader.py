@@ -153,6 +153,37 @@ def test_datasets_made_of_others() -> None:
     assert len(data.DataLoader(range(5), batch_size=2)) == 3 and len(data.DataLoader(range(5), 2, drop_last=True)) == 2
 
 
+def test_items_without_batches_and_stacked_and_chained_datasets_are_pytorchs(torch: ModuleType) -> None:
+    Pair = namedtuple("Pair", "x y")
+    items = [np.float32(2), np.array("a"), (1, "x"), Pair(np.ones(2), 3), {"k": [np.zeros(1)]}, None]
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shown(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value).__name__, [shown(item) for item in value]
+        return (str(value.dtype), value.tolist()) if hasattr(value, "tolist") else value
+
+    def everything(module: Any) -> Any:
+        class Numbers(module.IterableDataset):  # type: ignore[misc, name-defined]
+            def __iter__(self) -> Iterator[int]:
+                return iter(range(3))
+
+            def __len__(self) -> int:
+                return 3
+
+        chained = Numbers() + Numbers()
+        loader = module.DataLoader(range(3), batch_size=2)
+        return [
+            *map(shown, module.DataLoader(items, batch_size=None)),
+            *(flat(module.DataLoader(chained, batch_size=2)), len(chained)),
+            *(module.StackDataset("ab", [1, 2])[1], module.StackDataset(a="ab", b=[1, 2])[0]),
+            *(loader.persistent_workers, loader.multiprocessing_context, loader.pin_memory_device, loader.in_order),
+        ]
+
+    assert everything(data) == everything(torch.utils.data)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -162,6 +193,14 @@ def test_datasets_made_of_others() -> None:
         (lambda: data.DataLoader(range(3), batch_sampler=[[0]], batch_size=2), "batch_sampler excludes"),
         (lambda: data.DataLoader(Count(), shuffle=True), "own order"),
         (lambda: data.DataLoader([], shuffle=True), "num_samples.*0"),
+        (
+            lambda: data.DataLoader(range(3), num_workers=1, prefetch_factor=0),
+            "prefetch_factor.*got 0",
+        ),
+        (lambda: setattr(data.DataLoader(range(3)), "batch_size", 2), "batch_size cannot be set later"),
+        (lambda: data.BatchSampler(range(3), 2, "no"), "drop_last must be True or False, got 'no'"),
+        (lambda: data.StackDataset([1], [1, 2]), r"\[1, 2\]"),
+        (lambda: data.StackDataset(), "either all by position or all by name"),
         (lambda: data.random_split(range(5), [2, 2]), r"\[2, 2\].*5"),
         (lambda: data.TensorDataset(tg.ones(2), tg.ones(3)), r"\[2, 3\]"),
     ],

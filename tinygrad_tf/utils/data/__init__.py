@@ -1,10 +1,12 @@
 """Texts, tokenizers and token windows; datasets, samplers and the DataLoader as PyTorch has them."""
 
-from tinygrad_tf.utils.data.dataloader import DataLoader, WorkerInfo, default_collate, get_worker_info
+from tinygrad_tf.utils.data.dataloader import DataLoader, WorkerInfo, default_collate, default_convert, get_worker_info
 from tinygrad_tf.utils.data.dataset import (
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -31,6 +33,7 @@ from tinygrad_tf.utils.data.tokens import (
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "CharTokenizer",
     "ConcatDataset",
     "DataLoader",
@@ -41,6 +44,7 @@ __all__ = [
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",
@@ -49,6 +53,7 @@ __all__ = [
     "WorkerInfo",
     "batches_by_length",
     "default_collate",
+    "default_convert",
     "get_worker_info",
     "load_tokens",
     "pad_rows",

@@ -71,9 +71,23 @@ def _columns(column: tuple[Any, ...]) -> Any:
     return column if isinstance(column[0], (str, bytes)) else default_collate(column)
 
 
-def _alone(item: Any) -> Any:
-    """What a loader without batches makes of an item: arrays become tensors."""
-    return make(item) if isinstance(item, np.ndarray) else item
+def default_convert(data: Any) -> Any:
+    """What a loader without batches makes of an item: arrays and NumPy's numbers become tensors, tuples lists.
+
+    >>> default_convert((np.float32(2), "a", {"x": np.zeros(2)}))
+    [tensor(2.), 'a', {'x': tensor([0., 0.], dtype=torch.float64)}]
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return data if np.asarray(data).dtype.kind in "SUOV" else make(np.asarray(data))
+    if isinstance(data, Mapping):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, (tuple, list)):
+        items = [default_convert(item) for item in data]
+        return type(data)(*items) if hasattr(data, "_fields") else items
+    return data
+
+
+FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
 class DataLoader:
@@ -113,10 +127,14 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
+        if not isinstance(num_workers, int):
+            raise TypeError(f"DataLoader: num_workers must be an integer, got {num_workers!r}")
         if num_workers < 0 or timeout < 0:
             raise ValueError(f"DataLoader: num_workers and timeout must not be negative, got {num_workers}, {timeout}")
         if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
             raise ValueError("DataLoader: prefetch_factor and persistent_workers need num_workers above 0")
+        if prefetch_factor is not None and prefetch_factor < 1:
+            raise ValueError(f"DataLoader: prefetch_factor must be at least 1, got {prefetch_factor}")
         iterable = isinstance(dataset, IterableDataset)
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle and samplers")
@@ -136,7 +154,15 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.sampler, self.batch_sampler = sampler, batch_sampler
         in_batches = batch_sampler is not None or batch_size is not None
-        self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if in_batches else _alone)
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if in_batches else default_convert)
+        self.persistent_workers, self.pin_memory_device = persistent_workers, pin_memory_device
+        self.multiprocessing_context, self.in_order = multiprocessing_context, in_order
+        self._made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in FIXED and hasattr(self, "_made"):
+            raise ValueError(f"DataLoader: {name} cannot be set later, as samplers are made of it; make another loader")
+        super().__setattr__(name, value)
 
     def __len__(self) -> int:
         if isinstance(self.dataset, IterableDataset):

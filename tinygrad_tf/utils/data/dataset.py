@@ -31,6 +31,29 @@ class IterableDataset(Dataset[Item]):
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__()")
 
+    def __add__(self, other: Dataset[Any]) -> Any:
+        return ChainDataset([self, other])  # type: ignore[list-item]
+
+
+class ChainDataset(IterableDataset[Any]):
+    """The items of one IterableDataset after those of another; `a + b` makes one.
+
+    >>> class Count(IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter(range(2))
+    >>> list(Count() + Count())
+    [0, 1, 0, 1]
+    """
+
+    def __init__(self, datasets: Iterable[IterableDataset[Any]]):
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.chain.from_iterable(self.datasets)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.datasets))  # type: ignore[arg-type]
+
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Item i is the tuple of the i-th rows of all tensors.
@@ -50,6 +73,30 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __len__(self) -> int:
         return len(self.tensors[0]) if self.tensors else 0
+
+
+class StackDataset(Dataset[Any]):
+    """Item i is the tuple, or with names the dictionary, of the i-th items of several datasets.
+
+    >>> StackDataset(image=["a", "b"], label=[0, 1])[1]
+    {'image': 'b', 'label': 1}
+    """
+
+    def __init__(self, *datasets: Any, **named: Any):
+        if bool(datasets) == bool(named):
+            raise ValueError("StackDataset: give datasets, either all by position or all by name")
+        self.datasets: Any = named or datasets
+        lengths = [len(dataset) for dataset in named.values() or datasets]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"StackDataset: datasets must have the same length, got {lengths}")
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {name: dataset[index] for name, dataset in self.datasets.items()}
+        return tuple(dataset[index] for dataset in self.datasets)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.datasets.values())) if isinstance(self.datasets, dict) else self.datasets[0])
 
 
 class Subset(Dataset[Item]):
