@@ -162,6 +162,12 @@ def test_plugin(tmp_path: Path) -> None:
         "    assert gradcheck.second_order(lambda x: x**3, x)\n"
         "    assert gradcheck.module(nn.Linear(2, 2), tg.ones(1, 2))\n"
         "    assert direct(lambda x: x * 2, x)\n"
+        "import pytest\n"
+        "@pytest.fixture(params=[1, 2])\n"
+        "def checked(gradcheck, request):\n"
+        "    gradcheck.backward(lambda x: x**2, lambda g, x: request.param * x * g, np.ones(3))\n"
+        "def test_fixture(checked):\n"
+        "    pass\n"
     )
     command = [
         sys.executable,
@@ -181,12 +187,14 @@ def test_plugin(tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.returncode == 1, result.stdout
     shown = result.stdout
-    assert "1 failed, 1 passed" in shown
+    assert "1 failed, 2 passed, 1 error" in shown
     assert "test_mine.py:6: Jacobian mismatch" in shown
     assert "likely mistake: a constant factor" in shown
     assert "pairs.py" not in shown and "def decide" not in shown  # no frames of the checker
     table = shown[shown.index("gradient checks") :]
     assert table.count("test_mine.py::test_right") == 4
+    rows = [line for line in table.splitlines() if line.startswith("test_mine.py::test_fixture")]
+    assert len(rows) == 2 and "FAILED: a constant factor" in rows[0] and "right" in rows[1]
     for title in ("gradcheck", "gradgradcheck", "Linear", "backward"):
         assert title in table
 

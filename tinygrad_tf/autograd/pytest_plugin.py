@@ -60,8 +60,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """The checks that fixtures make."""
+    return (yield from _kept(item))
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Keep what every check of this test found, in a form that reaches the main process of pytest-xdist, too."""
+    """Those of the test itself."""
+    return (yield from _kept(item))
+
+
+def _kept(item: pytest.Item) -> Iterator[None]:
+    """Keep what every check found, in a form that reaches the main process of pytest-xdist, too."""
     if not item.config.getoption("--gradcheck-summary"):
         return (yield)
     from tinygrad_tf.autograd.report import watchers
@@ -96,7 +107,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     rows = []
     for results in terminalreporter.stats.values():
         for result in results:
-            if getattr(result, "when", "") == "call":
+            when = getattr(result, "when", "")
+            if when == "call" or (when == "setup" and result.failed):  # a call's have those of its setup, too
                 found = [value for key, value in result.user_properties if key == _KEY]
                 rows += [(result.nodeid, *value) for value in found]
     terminalreporter.section("gradient checks")
