@@ -23,6 +23,14 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
     "Independent": lambda t, d, x: d.Independent(d.Normal(x, x.exp()), 1),
     "Laplace": lambda t, d, x: d.Laplace(x, x.exp()),
     "Exponential": lambda t, d, x: d.Exponential(x.exp()),
+    "Gumbel": lambda t, d, x: d.Gumbel(x, x.exp()),
+    "LogNormal": lambda t, d, x: d.LogNormal(x, x.exp()),
+    "RelaxedOneHotCategorical": lambda t, d, x: d.RelaxedOneHotCategorical(t.tensor(0.7, dtype=x.dtype), logits=x),
+    "RelaxedOneHotCategorical of weights": lambda t, d, x: d.RelaxedOneHotCategorical(
+        t.tensor(2.0, dtype=x.dtype), x.exp()
+    ),
+    "Geometric": lambda t, d, x: d.Geometric(x.sigmoid()),
+    "Geometric of logits": lambda t, d, x: d.Geometric(logits=x),
     "OneHotCategorical": lambda t, d, x: d.OneHotCategorical(logits=x),
     "MultivariateNormal of a covariance": lambda t, d, x: d.MultivariateNormal(x, _covariance(t, x)),
     "MultivariateNormal of a precision": lambda t, d, x: d.MultivariateNormal(x, precision_matrix=_covariance(t, x)),
@@ -30,7 +38,11 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
         x[0], scale_tril=t.linalg.cholesky(_covariance(t, x))
     ),
 }
-WITH_GRADIENTS = ("Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal")
+WITH_GRADIENTS = (
+    "Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal", "Gumbel", "LogNormal",
+    "Relaxed",
+)  # fmt: skip
+NO_DIVERGENCE = ("Uniform", "Gumbel", "LogNormal", "Relaxed", "Geometric")
 X = np.random.default_rng(2).normal(size=(3, 4))
 
 
@@ -45,11 +57,13 @@ def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
     made = MADE[name](t, d, x)
     samples = [made.sample(), made.sample((5,))]
     answers = [made.log_prob(s) for s in samples]
-    if name != "Uniform":  # of the borders a sample has no gradient
+    if not name.startswith(("Uniform", "Relaxed")):  # of the borders a sample has no gradient
         answers += [made.entropy()]
     if name.startswith(WITH_GRADIENTS):
-        answers += [made.rsample((2,)), made.mean, made.variance, made.stddev]
-    if not name.startswith("Uniform"):
+        answers += [made.rsample((2,))]
+    if name.startswith((*WITH_GRADIENTS, "Geometric")) and not name.startswith("Relaxed"):
+        answers += [made.mean, made.variance, made.stddev]
+    if not name.startswith(NO_DIVERGENCE):
         answers += [d.kl_divergence(made, MADE[name](t, d, x.detach() * 0.5))]
     sum((a * a).sum() for a in answers if a.requires_grad).backward()
     return [*samples, *answers, x.grad]
@@ -94,6 +108,11 @@ def test_texts_and_shapes() -> None:
             "batch_ndims must be at most 0, got 1",
         ),
         (lambda: D.kl_divergence(D.Normal(0.0, 1.0), D.Uniform(0.0, 1.0)), NotImplementedError, "Normal and Uniform"),
+        (lambda: D.Bernoulli(0.5).log_prob(tg.tensor(0.25)), ValueError, "value must be 0 or 1 .* got 0.25"),
+        (lambda: D.Gumbel(0.0, -1.0), ValueError, "Gumbel: scale must be positive, got -1.0"),
+        (lambda: D.LogNormal(0.0, -1.0), ValueError, "scale must be positive, got -1.0"),
+        (lambda: D.Geometric(1.5), ValueError, r"Geometric: probs must be in \(0, 1\], got 1.5"),
+        (lambda: D.Geometric(), ValueError, "Geometric: give either probs or logits"),
         (lambda: D.Laplace(0.0, 0.0), ValueError, "Laplace: scale must be positive, got 0.0"),
         (lambda: D.Exponential(-1.0), ValueError, "Exponential: rate must be positive, got -1.0"),
         (

@@ -9,12 +9,16 @@ from tinygrad_tf.distributions.bernoulli import Bernoulli as Bernoulli
 from tinygrad_tf.distributions.categorical import Categorical as Categorical
 from tinygrad_tf.distributions.distribution import Distribution as Distribution
 from tinygrad_tf.distributions.exponential import Exponential as Exponential
+from tinygrad_tf.distributions.geometric import Geometric as Geometric
+from tinygrad_tf.distributions.gumbel import Gumbel as Gumbel
 from tinygrad_tf.distributions.independent import Independent as Independent
 from tinygrad_tf.distributions.kl import kl_divergence as kl_divergence
 from tinygrad_tf.distributions.laplace import Laplace as Laplace
+from tinygrad_tf.distributions.log_normal import LogNormal as LogNormal
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal as MultivariateNormal
 from tinygrad_tf.distributions.normal import Normal as Normal
 from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical as OneHotCategorical
+from tinygrad_tf.distributions.relaxed_categorical import RelaxedOneHotCategorical as RelaxedOneHotCategorical
 from tinygrad_tf.distributions.uniform import Uniform as Uniform
 
 __all__ = [
@@ -22,11 +26,15 @@ __all__ = [
     "Categorical",
     "Distribution",
     "Exponential",
+    "Geometric",
+    "Gumbel",
     "Independent",
     "Laplace",
+    "LogNormal",
     "MultivariateNormal",
     "Normal",
     "OneHotCategorical",
+    "RelaxedOneHotCategorical",
     "Uniform",
     "kl_divergence",
 ]

@@ -23,12 +23,17 @@ class Bernoulli(Distribution):
         else:
             (self.logits,) = tensors(logits)
             self.shown, self.probs = ("logits",), self.logits.sigmoid()
+        self._checks_values = validate_args is not False
         super().__init__(self.probs.shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.probs.detach().expand(self._extended(sample_shape)).bernoulli()
 
     def log_prob(self, value: Tensor) -> Tensor:
+        if self._checks_values and not bool(((value == 0) | (value == 1)).all()):
+            raise ValueError(
+                f"Bernoulli: value must be 0 or 1 (see validate_args), got {value.tolist()!s:.60}"
+            )
         logits, value = broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 

@@ -1,0 +1,51 @@
+"""How often something fails before it succeeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinygrad_tf import creation
+from tinygrad_tf.distributions.distribution import Distribution, either, tensors, tiny
+from tinygrad_tf.nn import functional as F
+from tinygrad_tf.tensor import Tensor
+
+
+class Geometric(Distribution):
+    """(1 - probs)^k probs for k from 0 on: the failures before the first success.
+
+    >>> import tinygrad_tf as tg
+    >>> Geometric(0.5).log_prob(tg.tensor(1.0)).exp()
+    tensor(0.2500)
+    """
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
+        either("Geometric", probs=probs, logits=logits)
+        if probs is not None:
+            (self.probs,) = tensors(probs)
+            self.shown, self.logits = ("probs",), self.probs.clamp(tiny(self.probs), 1 - tiny(self.probs)).logit()
+            if validate_args is not False:
+                self._check("probs", (self.probs > 0) & (self.probs <= 1), "in (0, 1]")
+        else:
+            (self.logits,) = tensors(logits)
+            self.shown, self.probs = ("logits",), self.logits.sigmoid()
+        super().__init__(self.probs.shape)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        probs = self.probs.detach()
+        u = creation.rand(self._extended(sample_shape), dtype=probs.dtype)
+        least = 2.0**-1022 if probs.array.dtype.itemsize == 8 else 2.0**-126
+        return (u.clamp(min=least).log() / (-probs).log1p()).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return value * (-self.probs).log1p() + self.probs.log()
+
+    def entropy(self) -> Tensor:
+        return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs.reciprocal() - 1
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.probs.reciprocal() - 1) / self.probs

@@ -1,0 +1,50 @@
+"""The Gumbel distribution: the largest of many; adding it to logits makes argmax a draw."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tinygrad_tf import creation
+from tinygrad_tf.distributions.distribution import Distribution, tensors, tiny
+from tinygrad_tf.tensor import Tensor
+
+EULER = 0.57721566490153286060  # the mean of the standard one
+
+
+class Gumbel(Distribution):
+    """loc - scale log(-log(u)) for u uniform in (0, 1).
+
+    >>> import tinygrad_tf as tg
+    >>> Gumbel(0.0, 1.0).log_prob(tg.tensor(0.0))
+    tensor(-1.)
+    """
+
+    shown = ("loc", "scale")
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
+        self.loc, self.scale = tensors(loc, scale)
+        super().__init__(self.loc.shape)
+        if validate_args is not False:
+            self._check("scale", self.scale > 0, "positive")
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        least = 2.0**-1022 if self.loc.array.dtype.itemsize == 8 else 2.0**-126
+        width = 1.0 - tiny(self.loc) - least
+        u = creation.rand(self._extended(sample_shape), dtype=self.loc.dtype) * width + least
+        return self.loc - self.scale * (-u.log()).log()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        y = (self.loc - value) / self.scale
+        return y - y.exp() - self.scale.log()
+
+    def entropy(self) -> Tensor:
+        return self.scale.log() + (1 + EULER)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc + self.scale * EULER
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (math.pi**2 / 6)
