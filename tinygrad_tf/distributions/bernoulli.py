@@ -31,9 +31,7 @@ class Bernoulli(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._checks_values and not bool(((value == 0) | (value == 1)).all()):
-            raise ValueError(
-                f"Bernoulli: value must be 0 or 1 (see validate_args), got {value.tolist()!s:.60}"
-            )
+            raise ValueError(f"Bernoulli: value must be 0 or 1 (see validate_args), got {value.tolist()!s:.60}")
         logits, value = broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
