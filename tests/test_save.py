@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import math
+import os
 import pickle
 import random
 import zipfile
@@ -296,6 +298,44 @@ def test_broken_and_missing_files(tmp_path: Path) -> None:
             tg.load(torch_zip(bytes(program), _0=bytes(24)))
         with contextlib.suppress(InputError):
             tg.load(io.BytesIO(whole[: rng.integers(len(whole))]))
+
+
+def structured(text: str) -> io.BytesIO:
+    content = json.dumps({"__metadata__": {"tinygrad_tf": text}}).encode()
+    return io.BytesIO(len(content).to_bytes(8, "little") + content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", "3", "{}", '{"format": 1}', '{"format": 1, "root": {"device": 3}}', '{"format": 1, "root": ' + "[" * 9999],
+)
+def test_a_broken_structure_is_told(text: str) -> None:
+    with pytest.raises(InputError, match=r"^load: the file: (is broken|has format None)"):
+        tg.load(structured(text))
+
+
+def test_files_open_as_text_and_names_in_bytes(tmp_path: Path) -> None:
+    tg.save(1, str(tmp_path / "x").encode())
+    assert tg.load(str(tmp_path / "x").encode()) == 1
+    with pytest.raises(InputError, match="load: the file is open as text; open it with mode 'rb'"):
+        tg.load(io.StringIO("x"))  # type: ignore[arg-type]
+    with (
+        open(tmp_path / "y", "w") as file,
+        pytest.raises(InputError, match="y is open as text; open it with mode 'wb'"),
+    ):
+        tg.save(1, file)  # type: ignore[arg-type]
+
+
+def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "latest").symlink_to("runs/3")
+    tg.save(3, tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink() and tg.load(tmp_path / "runs" / "3") == 3
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    tg.save(4, tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo() and tg.load(io.BytesIO(os.read(reader, 10_000))) == 4
+    os.close(reader)
 
 
 def test_wrong_device_is_told() -> None:

@@ -16,6 +16,7 @@ Files of PyTorch's torch.save are read, too, by utils/torch_files.py.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
 import os
@@ -65,12 +66,13 @@ def save(obj: Any, f: Place) -> None:
     structure = {"format": FORMAT, "root": writer.packed(obj, "")}
     data = serialized(writer.tensors, {STRUCTURE: json.dumps(structure)})
     if hasattr(f, "write"):
+        _check_binary("save", f)
         f.write(data)
         return
     try:
-        write_atomically(Path(f), data)
+        write_atomically(Path(os.fsdecode(f)), data)
     except OSError as error:
-        raise InputError(f"save: {os.fspath(f)}: cannot be written: {error.strerror or error}") from None
+        raise InputError(f"save: {os.fsdecode(f)}: cannot be written: {error.strerror or error}") from None
 
 
 def load(f: Place, map_location: Any = None, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
@@ -82,9 +84,11 @@ def load(f: Place, map_location: Any = None, weights_only: bool | None = None, m
     """
     if not callable(map_location) and not isinstance(map_location, dict):
         checked(map_location)
-    name = getattr(f, "name", "the file") if hasattr(f, "read") else os.fspath(f)
+    name = getattr(f, "name", "the file") if hasattr(f, "read") else os.fsdecode(f)
     try:
-        data = f.read() if hasattr(f, "read") else Path(f).read_bytes()
+        if hasattr(f, "read"):
+            _check_binary("load", f)
+        data = f.read() if hasattr(f, "read") else Path(os.fsdecode(f)).read_bytes()
     except FileNotFoundError:
         raise FileNotFoundError(f"load: {name}: no such file") from None
     except OSError as error:
@@ -99,8 +103,14 @@ def load(f: Place, map_location: Any = None, weights_only: bool | None = None, m
         return {key: make(array) for key, array in tensors.items()}
     try:
         return _Reader(tensors).unpacked(structure["root"])
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError) as error:
         raise InputError(f"load: {name}: is broken: {error!r}") from None
+
+
+def _check_binary(what: str, file: Any) -> None:
+    if isinstance(file, io.TextIOBase):
+        mode = {"save": "wb", "load": "rb"}[what]
+        raise InputError(f"{what}: {getattr(file, 'name', 'the file')} is open as text; open it with mode {mode!r}")
 
 
 def _opened(name: str, data: bytes) -> tuple[dict[str, np.ndarray], Any]:
@@ -112,8 +122,10 @@ def _opened(name: str, data: bytes) -> tuple[dict[str, np.ndarray], Any]:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
         structure = json.loads(metadata[STRUCTURE]) if STRUCTURE in metadata else None
-    except (SafetensorError, ValueError) as error:
+    except (SafetensorError, ValueError, RecursionError) as error:
         raise InputError(f"load: {name}: is broken, or no safetensors file ({error})") from None
+    if structure is not None and not isinstance(structure, dict):
+        raise InputError(f"load: {name}: is broken: its structure is a {type(structure).__name__}")
     if structure is not None and structure.get("format") != FORMAT:
         raise InputError(f"load: {name}: has format {structure.get('format')!r}; this version knows {FORMAT} only")
     return {key: _array(name, key, entry) for key, entry in entries.items()}, structure

@@ -9,7 +9,14 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """After a crash at any moment `path` holds the old content or the new one: write beside it, flush, rename."""
+    """After a crash at any moment `path` holds the old content or the new one: write beside it, flush, rename.
+
+    A link stays one, and what it leads to is written. A device or a pipe is written to as it is.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(data)
+        return
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
