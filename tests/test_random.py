@@ -397,3 +397,17 @@ def test_moments():
         error = 5.0 * math.sqrt(variance / len(values))
         assert abs(values.mean(dtype=np.float64) - mean) < error
         assert math.isclose(values.var(dtype=np.float64), variance, rel_tol=0.03)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64", "int32", "uint8", "bool"])
+def test_integers_of_every_dtype_and_layout_as_in_pytorch(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tinygrad_tf):
+        x = t.zeros(2, 3, 5, dtype=getattr(t, dtype)).permute(2, 1, 0)
+        t.manual_seed(3)
+        drawn = [x.clone().random_(), x.clone().random_(2), t.randint_like(x, 2), t.randint_like(x, low=0, high=2)]
+        if x.is_floating_point():
+            drawn.append(t.bernoulli(x + 0.5))
+        found.append([y.to(t.float64).tolist() for y in drawn] + [t.rand(2).tolist()])
+    assert found[0] == found[1]

@@ -471,8 +471,10 @@ def randint_like(
 ) -> Tensor:
     """randint_like(input, high) or randint_like(input, low, high): see randint."""
     kind = _kind(dtype, input.array.dtype)
-    how: dict[str, Any] = {"generator": generator, "dtype": kind, "device": device, "requires_grad": requires_grad}
-    return randint(*bounds, size=input.array.shape, low=low, high=high, **how)
+    made = random.laid_out_like(
+        input.array, lambda shape: randint(*bounds, size=shape, low=low, high=high, generator=generator).array
+    )
+    return _finish(made.astype(kind, copy=False), requires_grad, device)
 
 
 @_into_out

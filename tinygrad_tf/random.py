@@ -144,6 +144,18 @@ class Generator(Twister):
         signed = values if dtype == np.uint64 else values.view(np.int64)
         return signed.astype(dtype, copy=False).reshape(shape)
 
+    def whole_numbers(self, shape: Shape, dtype: np.dtype[Any]) -> NDArray[np.int64]:
+        """Integers from 0 to the last that `dtype` holds without gaps, as `Tensor.random_()`: of 32 bits if they do.
+
+        >>> Generator().manual_seed(123).whole_numbers(5, np.dtype(np.uint8)).tolist()
+        [254, 109, 126, 66, 220]
+        """
+        span = 2 if dtype.kind == "b" else 1 + _integer_limits(dtype)[1]
+        if dtype.itemsize == 8:
+            return self.integers(0, span, shape)
+        shape = _shape(shape)
+        return (self._words(math.prod(shape)).astype(np.int64) % span).reshape(shape)
+
     def permutation(self, n: int) -> NDArray[np.int64]:
         """A random order of 0 .. n - 1, as `torch.randperm` (the Fisher-Yates shuffle).
 
@@ -175,8 +187,7 @@ class Generator(Twister):
         if outside.any():
             raise InvalidRandomArgument(f"p must be in [0, 1], got {float(chance[outside][0])}")
         if shape is None:
-            single = np.issubdtype(chance.dtype, np.floating) and chance.dtype != np.float64
-            wide = FLOAT32 if single else FLOAT64
+            wide = FLOAT32 if chance.dtype.kind in "fV" and chance.dtype != np.float64 else FLOAT64  # V: bfloat16
             return self._fractions(chance.size, wide).reshape(chance.shape) < chance.astype(wide)
         shape = _shape(shape)
         return self._fractions(math.prod(shape), FLOAT64).reshape(shape) < chance.astype(np.float64)

@@ -144,11 +144,12 @@ class IndexingMethods(engine.Tensor):
         return self._drawn(lambda shape: _of(generator).bernoulli(p, shape))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
-        """Random integers: random_(to), or random_(from, to), from `from` to `to` - 1."""
+        """Random integers: random_(to), or random_(from, to), from `from` to `to` - 1; random_(): all that there are,
+        of floating point dtypes those up to which no integer is left out.
+        """
         low, high = (0, from_) if to is None and from_ else (from_, to)
         if high is None:
-            kind = self.array.dtype
-            high = {"f": 2**24, "V": 2**8, "b": 2}.get(kind.kind) or int(np.iinfo(kind).max)
+            return self._drawn(lambda shape: _of(generator).whole_numbers(shape, self.array.dtype))
         return self._drawn(lambda shape: _of(generator).integers(low, high, shape))
 
     def _drawn(self, draw: Callable[[tuple[int, ...]], np.ndarray]) -> Tensor:
