@@ -131,6 +131,7 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
         "nn.modules.conv.Conv2d",
         "nn.modules.transformer._get_activation_fn",
         "nn.modules.transformer._get_clones",
+        "nn.modules.linear.NonDynamicallyQuantizableLinear",
         "nn.utils.clip_grad.clip_grad_norm_",
         "nn.utils.convert_parameters.parameters_to_vector",
         "distributions.categorical.Categorical",

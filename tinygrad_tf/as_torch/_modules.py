@@ -54,6 +54,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     from tinygrad_tf.engine import RemovableHandle
     from tinygrad_tf.func import _trees
     from tinygrad_tf.methods.types import TYPE_NAMES
+    from tinygrad_tf.nn.multihead import NonDynamicallyQuantizableLinear as last_map
 
     data_parallel = {"DataParallel": data_parallel_class()}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
@@ -156,6 +157,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
         **dict.fromkeys(("nn.modules", *(f"nn.modules.{file}" for file in FILES_OF_LAYERS)), _layers()),
         "nn.modules.transformer": _layers() | _parts_of_stacks(),
+        "nn.modules.linear": _layers() | {last_map.__name__: last_map},
         "nn.modules.utils": {name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple"), 1)},
         **dict.fromkeys(("nn.utils.clip_grad", "nn.utils.convert_parameters"), _functions(nn.utils)),
         "autograd.variable": {"Variable": Variable},

@@ -65,6 +65,8 @@ class Module:
             object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: value.persistent})
         elif name in self._buffer_names and not isinstance(value, (Tensor, ComplexTensor, NoneType)):
             raise TypeError(f"{name} is a buffer: replace it by a Tensor or None, got {type(value).__name__}")
+        if before is not None and isinstance(value, HELD) and not isinstance(before, HELD):
+            del self.__dict__[name]  # self.dropout = p, and later the layer: it comes behind those set in between
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
@@ -393,6 +395,9 @@ class Module:
         if len(extra) <= 1 and not children:
             return f"{self._get_name()}({''.join(extra)})"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
+
+
+HELD = (Module, Parameter)
 
 
 def _looked_up(root: Module, kind: str, names: str, target: str) -> Any:

@@ -13,6 +13,10 @@ from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """The last map of `MultiheadAttention` by the name that PyTorch prints: a Linear like any other."""
+
+
 class MultiheadAttention(Module):
     """PyTorch's class; `nn.MultiHeadAttention` (capital H) is this package's plainer one, with masks the other way.
 
@@ -71,7 +75,7 @@ class MultiheadAttention(Module):
             self.k_proj_weight = Parameter(empty(embed_dim, self.kdim, **settings))
             self.v_proj_weight = Parameter(empty(embed_dim, self.vdim, **settings))
         self.in_proj_bias = Parameter(zeros(3 * embed_dim, **settings)) if bias else None
-        self.out_proj = Linear(embed_dim, embed_dim, bias, **settings)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, **settings)
         self.bias_k = Parameter(empty(1, 1, embed_dim, **settings)) if add_bias_kv else None
         self.bias_v = Parameter(empty(1, 1, embed_dim, **settings)) if add_bias_kv else None
         self._reset_parameters()
