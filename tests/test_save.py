@@ -338,6 +338,11 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
     os.close(reader)
 
 
+def test_the_arguments_about_pickles_are_taken(tmp_path: Path) -> None:
+    tg.save({"a": 1}, tmp_path / "x", pickle, 4, _use_new_zipfile_serialization=False)
+    assert tg.load(tmp_path / "x", "cpu", pickle, weights_only=False, mmap=True, encoding="latin1") == {"a": 1}
+
+
 def test_wrong_device_is_told() -> None:
     file = io.BytesIO()
     tg.save(1, file)

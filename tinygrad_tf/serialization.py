@@ -47,11 +47,18 @@ NAMES = {  # safetensors' names of dtypes: NumPy's
 }  # fmt: skip
 
 
-def save(obj: Any, f: Place) -> None:
+def save(
+    obj: Any,
+    f: Place,
+    pickle_module: Any = None,
+    pickle_protocol: int | None = None,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write tensors, and dictionaries, lists, numbers and strings around them, to a path or a binary file.
 
     A path is written atomically: after a crash it holds the old content or the new one. Tensors that share all their
     memory (tied weights) are stored once. Anything else (a Module, a function) is a TypeError that names its place.
+    The other arguments concern PyTorch's pickles and change nothing.
 
     >>> import io, tinygrad_tf as tg
     >>> file = io.BytesIO()
@@ -75,12 +82,21 @@ def save(obj: Any, f: Place) -> None:
         raise InputError(f"save: {os.fsdecode(f)}: cannot be written: {error.strerror or error}") from None
 
 
-def load(f: Place, map_location: Any = None, weights_only: bool | None = None, mmap: bool | None = None) -> Any:
+def load(
+    f: Place,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    encoding: str = "utf-8",
+) -> Any:
     """What `save` wrote; of another safetensors file, its tensors by name; of PyTorch's torch.save, what it holds.
 
     Loading is always safe, whatever weights_only says: a file of torch.save, which is a pickle, is read without running
     it, and so may hold plain data only: tensors, containers, numbers, text, NumPy arrays, Namespaces. What else it
-    holds, and a broken file, is an InputError; a missing one a FileNotFoundError.
+    holds, and a broken file, is an InputError; a missing one a FileNotFoundError. All tensors come to the CPU, wherever
+    they were; pickle_module, mmap and encoding concern PyTorch's way of reading and change nothing.
     """
     if not callable(map_location) and not isinstance(map_location, dict):
         checked(map_location)
