@@ -339,7 +339,7 @@ def test_lists_of_lists_mean_the_tuple_of_them() -> None:
 def test_what_is_written_at_index_tensors_has_their_tensors_dtype() -> None:
     """As in PyTorch, which casts what is written into slices, and nothing else."""
     x, mask = tg.zeros(3), tg.tensor([True, False, True])
-    x[mask], x[1:] = tg.tensor(2), tg.tensor([3, 4])
+    x[mask], x[1:] = tg.tensor([2]), tg.tensor([3, 4])
     assert x.tolist() == [2.0, 3.0, 4.0]
     for key, value in ((mask, tg.tensor([1, 2])), (tg.tensor([0, 1]), tg.tensor(1)), ([0, 1], tg.ones(2).double())):
         with pytest.raises(RuntimeError, match="setitem: values at index tensors must have dtype float32, got"):

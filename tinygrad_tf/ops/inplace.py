@@ -140,7 +140,7 @@ def _set(target: Any, key: Any, value: Any) -> None:
 def _check_cast(value: np.ndarray, dtype: np.dtype, key: tuple[Any, ...]) -> None:
     """A slice, or a mask for one number, takes other dtypes; what lies at index arrays has to have the tensor's own."""
     arrays = [p for p in key if isinstance(p, np.ndarray)]
-    if arrays and (value.ndim or any(p.dtype != bool for p in arrays)):
+    if arrays and (value.size > 1 or any(p.dtype != bool for p in arrays)):
         raise RuntimeError(f"setitem: values at index tensors must have dtype {dtype}, got {value.dtype}; use .to()")
 
 
