@@ -196,6 +196,8 @@ def test_old_constructors() -> None:
         (lambda: tg.ones(0).max(), RuntimeError, "no elements"),
         (lambda: tg.ones(2).item(), RuntimeError, "one element"),
         (lambda: bool(tg.ones(2)), RuntimeError, "ambiguous"),
+        (lambda: tg.where(tg.ones(3) > 0, tg.ones(2), 0.0), RuntimeError, r"shapes \(3,\) and \(2,\) do not broadcast"),
+        (lambda: tg.ones(2).masked_fill(tg.ones(3) > 0, 0.0), RuntimeError, r"masked_fill.*shapes \(2,\) and \(3,\)"),
         (lambda: f"{tg.ones(2):.2f}", TypeError, "format '.2f' is for one number, got a tensor of"),
         (lambda: tg.ones(2, 2).sum(tg.ones(2, 2)), TypeError, r"dim must be an integer, got Tensor of shape \(2, 2\)"),
         (lambda: tg.ones(2).view(tg.ones(2, 2), 1), TypeError, r"got \(Tensor of shape \(2, 2\), 1\)"),

@@ -15,6 +15,7 @@ from tinygrad_tf import kernels
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
 from tinygrad_tf.ops._types import (
     category,
+    check_broadcast,
     default_float,
     float_input,
     in_order,
@@ -447,7 +448,11 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
         condition = condition.astype(bool)
     if condition.dtype != bool:
         raise RuntimeError(f"where: condition must be a bool tensor, got {condition.dtype}; compare first (x != 0)")
-    return [condition, *promoted("where", arrays[1:])]
+    operands = promoted("where", arrays[1:])
+    for x in operands:
+        if isinstance(x, np.ndarray) and x.shape != condition.shape:
+            check_broadcast("where: condition and operand", condition.shape, x.shape)
+    return [condition, *operands]
 
 
 @primitive(
@@ -478,5 +483,6 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where"
         )
+    check_broadcast("masked_fill: tensor and mask", x.array.shape, mask.array.shape)
     filled = where_in_order(mask, value, x)
     return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)
