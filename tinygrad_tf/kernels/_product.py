@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._part import parallel_part
 from tinygrad_tf.kernels._plan import BEFORE, BY_BLOCK, DEPTH, GAP, IN_PLACE, PACKED_AT_ONCE, STRIP
 from tinygrad_tf.kernels._tiles import (
     HAS_MASKED_LOADS,
@@ -34,7 +35,7 @@ def packed_group(M, K, k, i):
     return groups * (k * HEIGHT + k // DEPTH * GAP) + i // HEIGHT * (HEIGHT * min(DEPTH, K - k) + GAP)
 
 
-@parallel
+@parallel_part
 def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
     """One stretch of the depth of some panels of B, or of some groups of rows of A."""
     width = PANEL * lanes(B)
@@ -57,7 +58,7 @@ def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, pack
         )
 
 
-@parallel
+@parallel_part
 def multiply_blocks(
     index, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias,
     packed, rows, columns, group, left, right,
@@ -107,3 +108,20 @@ def multiply_blocks(
                         add, D, d0, d_row = mode == ADD_BIAS, bias, j0 + j, 0
                     n = min(width, n_block - j)
                     panel_product(m, n, kb, X, x0, x_row, x_col, x_step, Y, y0, y_row, C, c0 + j, N, add, D, d0, d_row)
+
+
+@kernel
+def multiply(
+    M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias,
+    blocks, rows, columns, group, left, right, left_units, right_units, packed_size,
+):  # fmt: skip
+    """A stack of products, as `_plan.plan_product` has it: what is packed before, and then the blocks."""
+    packed = np.empty(packed_size, C.dtype)
+    pack_operands(
+        left_units + right_units, M, N, K, A, a_starts[0], a_row, a_col, B, b_starts[0], b_row, b_col, packed, left,
+        right, right_units,
+    )  # fmt: skip
+    multiply_blocks(
+        blocks, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias, packed, rows, columns,
+        group, left, right,
+    )  # fmt: skip

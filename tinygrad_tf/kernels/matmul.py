@@ -50,7 +50,7 @@ from tinygrad_tf.kernels._pieces_product import (
     weight_gradient_in_pieces,
 )
 from tinygrad_tf.kernels._plan import LINEAR_THIN, PANEL_BYTES, plan_linear_thin, plan_product, plan_thin
-from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply_blocks, pack_operands
+from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply
 from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
 from tinygrad_tf.kernels.cast import cast
 from tinygrad_tf.kernels.elementwise import sum_rows
@@ -282,14 +282,4 @@ def _multiply(
         if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, C, has_bias, addend, whole):
             return
     plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1)
-    packed = NOTHING[c.dtype]
-    if plan.packed_size:
-        packed = np.empty(plan.packed_size, c.dtype)
-        pack_operands(
-            plan.left_units + plan.right_units, M, N, K, a, int(a_starts[0]), a_row, a_col,
-            b, int(b_starts[0]), b_row, b_col, packed, plan.left, plan.right, plan.right_units,
-        )  # fmt: skip
-    multiply_blocks(
-        plan.blocks, M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(),
-        mode, addend, packed, plan.rows, plan.columns, plan.group, plan.left, plan.right,
-    )  # fmt: skip
+    multiply(M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(), mode, addend, *plan)
