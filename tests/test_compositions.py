@@ -282,6 +282,8 @@ def test_numbers_beside_and_halves_widen_nothing(torch: ModuleType) -> None:
         assert t.xlogy(t.ones(2), 2.5).dtype == t.xlogy(2.5, t.ones(2)).dtype == t.float32
         assert x.logit().dtype == x.logit(0.1).dtype == t.bfloat16 and x.logit()[1].item() == 0.0
         assert t.matrix_exp(t.zeros(2, 2, dtype=t.bfloat16)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+        losses = t.nn.functional.binary_cross_entropy(x, t.ones_like(x), reduction="none")
+        assert losses.dtype == t.bfloat16 and losses.tolist() == [1.3828125, 0.69140625]
         grid = t.zeros(1, 2, 2, 2, dtype=t.bfloat16)
         assert t.nn.functional.grid_sample(t.ones(1, 1, 3, 3, dtype=t.bfloat16), grid).dtype == t.bfloat16
         assert t.cov(t.ones(2, 3, dtype=t.bfloat16), aweights=t.ones(3)).dtype == t.float32

@@ -15,6 +15,7 @@ from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.reduce import mean_over, sum_
 from tinygrad_tf.ops.shape import reshape
 from tinygrad_tf.ops.softmax import log_softmax_
+from tinygrad_tf.regions import wide
 
 
 def cross_entropy_reference(logits: Any, *, target: Any, weight: Any, ignore_index: int, label_smoothing: float) -> Any:
@@ -69,7 +70,9 @@ def _slope_of_target(g: Any, p: Any) -> Any:
 @primitive(prepare=promoted_to_float, p=_slope_of_probability, target=_slope_of_target)
 def binary_cross_entropy_(p: Any, target: Any) -> np.ndarray:
     """-(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are cut at -100."""
-    return (target - 1.0) * np.maximum(np.log1p(-p), -100.0) - target * np.maximum(np.log(p), -100.0)
+    x, t = (np.asarray(a).astype(wide(p.dtype), copy=False) for a in (p, target))
+    losses = (t - 1.0) * np.maximum(np.log1p(-x), -100.0) - t * np.maximum(np.log(x), -100.0)
+    return losses.astype(p.dtype, copy=False)
 
 
 def check_target(name: str, shape: tuple[int, ...], ids: np.ndarray, weight: Tensor | None) -> tuple[int, ...]:
