@@ -1063,3 +1063,36 @@ def test_losses_of_margins_in_all_reductions_as_in_pytorch(torch: ModuleType) ->
 def test_misuse_of_losses_and_bags_is_told(make: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         make()
+
+
+def test_layers_of_channels_as_in_pytorch(torch: ModuleType) -> None:
+    found: list[list[Any]] = [[], []]
+    for t, answers in ((torch, found[0]), (tg, found[1])):
+        x, n = t.tensor(rows(2, 6, 4, 3)), t.nn
+        layers = (n.LocalResponseNorm(3, 0.5, 0.6, 2.0), n.LocalResponseNorm(4), n.Softmax2d(), n.ChannelShuffle(3))
+        layers += (n.UpsamplingNearest2d(scale_factor=2), n.UpsamplingBilinear2d((7, 5)))
+        answers += [repr(layer) for layer in layers] + [layer(x).numpy() for layer in layers]
+        f = t.nn.functional
+        for write in (
+            f.relu_,
+            f.leaky_relu_,
+            f.elu_,
+            f.celu_,
+            f.selu_,
+            f.hardtanh_,
+            lambda y, f=f: f.threshold_(y, 1, 2),
+        ):
+            y = x.clone()
+            assert write(y) is y
+            answers.append(y.numpy())
+    assert found[1][:6] == found[0][:6]
+    for want, got in zip(found[0][6:], found[1][6:], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    for wrong, words in (
+        (lambda: F.local_response_norm(tg.ones(2, 3), 2), r"\(N, C, ...\), got \(2, 3\)"),
+        (lambda: F.local_response_norm(tg.ones(2, 3, 1), 0), "size must be above 0, got 0"),
+        (lambda: F.channel_shuffle(tg.ones(2, 3, 1), 2), "must divide the 3 channels, got 2"),
+        (lambda: nn.Softmax2d()(tg.ones(2, 3)), r"got \(2, 3\)"),
+    ):
+        with pytest.raises((ValueError, RuntimeError), match=words):
+            wrong()

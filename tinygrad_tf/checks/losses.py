@@ -1,4 +1,4 @@
-"""Rows for losses of margins, labels, counts and alignments, and for bags of embeddings; part of the table."""
+"""Rows for losses of margins, labels, counts and alignments, bags of embeddings, and channels; part of the table."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ op(
     normal(6, 2, 4),
 )
 op("ctc_loss of one text", lambda x: F.ctc_loss(x.log_softmax(-1), tg.tensor([1, 1]), [5], [2], 2), normal(5, 3))
+op("local_response_norm", lambda x: F.local_response_norm(x, 4, 0.5, 0.6, 0.7), normal(2, 5, 2))
+op("channel_shuffle", lambda x: F.channel_shuffle(x, 3) * x, normal(2, 6, 2))
 for _mode in ("sum", "mean", "max"):
     layer(
         f"EmbeddingBag {_mode}",

@@ -21,6 +21,7 @@ from tinygrad_tf.nn.activation import (
     Sigmoid,
     SiLU,
     Softmax,
+    Softmax2d,
     Softmin,
     Softplus,
     Softshrink,
@@ -106,7 +107,16 @@ from tinygrad_tf.nn.margins import (
 from tinygrad_tf.nn.masks import causal_mask, combine_masks, padding_mask, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.multihead import MultiheadAttention
-from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, GroupNorm, InstanceNorm1d, InstanceNorm2d, LayerNorm, RMSNorm
+from tinygrad_tf.nn.norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    LayerNorm,
+    LocalResponseNorm,
+    RMSNorm,
+)
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.nn.parameter import UninitializedParameter as UninitializedParameter
 from tinygrad_tf.nn.pooling import (
@@ -116,11 +126,14 @@ from tinygrad_tf.nn.pooling import (
     AdaptiveMaxPool2d,
     AvgPool1d,
     AvgPool2d,
+    ChannelShuffle,
     MaxPool1d,
     MaxPool2d,
     PixelShuffle,
     PixelUnshuffle,
     Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
 )
 from tinygrad_tf.nn.position import (
     AlibiPositions,
@@ -172,6 +185,7 @@ __all__ = [
     "BlockSparseAttention",
     "Buffer",
     "CTCLoss",
+    "ChannelShuffle",
     "CircularPad1d",
     "CircularPad2d",
     "ConstantPad1d",
@@ -224,6 +238,7 @@ __all__ = [
     "Linear",
     "LinearAttention",
     "LocalAttention",
+    "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
@@ -270,6 +285,7 @@ __all__ = [
     "SmoothL1Loss",
     "SoftMarginLoss",
     "Softmax",
+    "Softmax2d",
     "Softmin",
     "Softplus",
     "Softshrink",
@@ -287,6 +303,8 @@ __all__ = [
     "Unflatten",
     "Unfold",
     "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "alibi_slopes",

@@ -298,6 +298,15 @@ class Softmax(_AlongDim):
         return F.softmax(input, self.dim)
 
 
+class Softmax2d(Module):
+    """softmax over the channels of images (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (3, 4):
+            raise ValueError(f"Softmax2d: input must be (N, C, H, W) or (C, H, W), got {tuple(input.shape)}")
+        return F.softmax(input, -3)
+
+
 class LogSoftmax(_AlongDim):
     """log softmax(x) along `dim`."""
 

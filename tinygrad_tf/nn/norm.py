@@ -224,3 +224,17 @@ class InstanceNorm2d(InstanceNorm1d):
 
     dimensions = (3, 4)
     wanted = "(N, {0}, H, W) or ({0}, H, W)"
+
+
+class LocalResponseNorm(Module):
+    """Divide by a power of the mean square of `size` neighbouring channels, x (N, C, ...) (Krizhevsky et al., 2012)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

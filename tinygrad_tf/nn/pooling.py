@@ -182,6 +182,34 @@ class Upsample(Module):
         return f"{how}, mode={self.mode!r}"
 
 
+class UpsamplingNearest2d(Upsample):
+    """Upsample images by repeating pixels."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None):
+        super().__init__(size, scale_factor)
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample images along straight lines between pixels, with the corners at the corners."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None):
+        super().__init__(size, scale_factor, "bilinear", align_corners=True)
+
+
+class ChannelShuffle(Module):
+    """The channels of all groups in turn (Zhang et al., 2018)."""
+
+    def __init__(self, groups: int):
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.channel_shuffle(input, self.groups)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"
+
+
 class PixelShuffle(Module):
     """(..., C r^2, H, W) as (..., C, H r, W r) (Shi et al., 2016)."""
 

@@ -196,3 +196,18 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
         return soft
     chosen = soft.array == soft.array.max(axis=dim, keepdims=True)
     return make(chosen.astype(soft.dtype)) - soft.detach() + soft
+
+
+def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The function with inplace=True, under its name with a _ behind it."""
+
+    def write(input: Tensor, *settings: Any, **named: Any) -> Tensor:
+        return function(input, *settings, inplace=True, **named)
+
+    write.__name__ = write.__qualname__ = f"{function.__name__}_"
+    write.__doc__ = f"`{function.__name__}`, written into the input's memory."
+    return write
+
+
+relu_, leaky_relu_, elu_, celu_ = _in_place(relu), _in_place(leaky_relu), _in_place(elu), _in_place(celu)
+selu_, hardtanh_, threshold_ = _in_place(selu), _in_place(hardtanh), _in_place(threshold)
