@@ -39,6 +39,19 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "view_as_real": "copies: a complex tensor is a pair of tensors",
     "view_as_complex": "the parts are views of the pairs; the result is a ComplexTensor, which has a few methods",
     "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
+    "Tensor.grad_fn": "the step that was recorded: the last one of what is composed of others here, as std is",
+    "nn.Module.load_state_dict": "a state that does not fit changes nothing; PyTorch loads what fits of it",
+    **dict.fromkeys(
+        ("cosine_similarity", "nn.functional.cosine_similarity", "nn.CosineSimilarity"),
+        "the gradient of a vector shorter than eps is that of the value; PyTorch's is as if it were not cut at eps",
+    ),
+    **dict.fromkeys(
+        ("addmm", "addmv", "addr", "baddbmm"),
+        "floats for beta and alpha beside integers are refused, where PyTorch cuts off their fractions",
+    ),
+    **dict.fromkeys(
+        ("cholesky_solve", "cholesky_inverse"), "what the other triangle holds is not read, and its gradient is 0"
+    ),
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
