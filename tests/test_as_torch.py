@@ -197,9 +197,12 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
         lambda: tg.nn.parallel.DistributedDataParallel(tg.nn.Linear(1, 1)),
         lambda: tg.multiprocessing.spawn(print),
         lambda: tg.distributed.nn.all_reduce(tg.zeros(1)),
+        lambda: tg.distributed.ProcessGroup(),
     ):
         with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
             call()
+    with pytest.raises(RuntimeError, match=r"compiles no C\+\+: torch\.utils\.cpp_extension\.load cannot be used"):
+        tg.utils.cpp_extension.load("scan", ["scan.cpp"])
 
 
 def test_the_writer_keeps_what_it_is_given(tmp_path: Path) -> None:

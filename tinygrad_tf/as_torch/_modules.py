@@ -137,6 +137,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "is_available": no,
             "is_initialized": no,
             "ReduceOp": ReduceOp,
+            **{name: refused_class(f"distributed.{name}") for name in ("ProcessGroup", "Work")},
             **{name: refused(f"distributed.{name}") for name in processes},
         },
         "distributed.nn": {name: refused(f"distributed.nn.{name}") for name in ("all_gather", "all_reduce")},
@@ -162,6 +163,9 @@ def _modules() -> dict[str, dict[str, Any]]:
         **dict.fromkeys(("nn.utils.clip_grad", "nn.utils.convert_parameters"), _functions(nn.utils)),
         "autograd.variable": {"Variable": Variable},
         "utils.hooks": {"RemovableHandle": RemovableHandle},
+        "utils.cpp_extension": {
+            name: refused(f"utils.cpp_extension.{name}", "compiles no C++") for name in ("load", "load_inline")
+        },
         "utils.data.distributed": {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")},
         "utils._pytree": {
             "tree_flatten": _trees.flattened,
