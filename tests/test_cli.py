@@ -632,6 +632,16 @@ def test_a_closed_terminal_and_what_cannot_be_shown_lose_nothing(text, capsys, m
         signal.signal(signal.SIGHUP, before)
 
 
+def test_the_commands_that_are_shown_work(text, capsys):
+    import shlex
+
+    for name in ("-run", "a b'$x", "plain"):
+        capsys.readouterr()
+        assert train(text, f"--out={name}", "--steps", "1") == 0
+        folder = shlex.split(capsys.readouterr().out.splitlines()[-1].partition(" sample ")[2])
+        assert main(["sample", *folder, "--length", "3"]) == 0
+
+
 def test_a_text_from_standard_input_is_called_so(text, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", open(text))  # noqa: SIM115
     assert main(["train", "-", *SIZE, "--dry-run"]) == 0

@@ -74,7 +74,7 @@ def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record)
         tell(display, "note", f"the validation loss was lowest at step {trainer.best_step:,}; sample that with --best")
     picture = ", loss.png" if (run.folder / "loss.png").exists() else ""
     tell(display, "results", f"{run.folder}: model, metrics.jsonl{picture}")
-    tell(display, "more text", f"{_program()} sample {shlex.quote(str(run.folder))}")
+    tell(display, "more text", f"{_program()} sample {_folder(run)}")
     return 0
 
 
@@ -127,7 +127,13 @@ def _picture(run: Run, display: PlainDisplay) -> None:
 
 
 def _again(run: Run) -> str:
-    return f"{_program()} train --resume {shlex.quote(str(run.folder))}"
+    return f"{_program()} train --resume {_folder(run)}"
+
+
+def _folder(run: Run) -> str:
+    """As a word of a command line."""
+    name = str(run.folder)
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
 
 
 def _program() -> str:

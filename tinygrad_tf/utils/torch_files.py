@@ -176,7 +176,7 @@ def _empty_array(*_: Any) -> np.ndarray:
 
 
 def _array_from_buffer(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray:
-    array: np.ndarray = np.frombuffer(bytearray(content), dtype)
+    array: np.ndarray = np.frombuffer(bytearray(_bytes(content)), dtype)
     return array.reshape(shape, order="F" if order == "F" else "C")
 
 
@@ -205,10 +205,9 @@ CALLS: dict[Name, Callable[..., Any]] = {
     Name("types", "SimpleNamespace"): Namespace,
     Name("_codecs", "encode"): _bytes,
     **{Name(module, kind.__name__): kind for module in ("builtins", "__builtin__")
-       for kind in (set, frozenset, slice, range, complex)},
+       for kind in (set, frozenset, complex)},
     **{Name(module, "bytes"): _bytes for module in ("builtins", "__builtin__")},
     **{Name(module, "bytearray"): _bytearray for module in ("builtins", "__builtin__")},
-    Name("__builtin__", "xrange"): range,
     **{Name(module, kind): Path for module in ("pathlib", "pathlib._local")
        for kind in ("PosixPath", "WindowsPath", "PurePosixPath")},
     Name("numpy", "dtype"): _numpy_dtype,
@@ -365,7 +364,7 @@ class _Machine:
             vars(value).update(state)
         elif isinstance(value, np.ndarray):
             _version, shape, dtype, by_columns, content = state
-            value.__setstate__((1, shape, np.dtype(dtype), bool(by_columns), bytes(content)))  # type: ignore[arg-type]
+            value.__setstate__((1, shape, np.dtype(dtype), bool(by_columns), _bytes(content)))  # type: ignore[arg-type]
         elif isinstance(value, np.dtype):
             _version, order, *others = state
             if others[:3] != [None] * 3 or len(others) != 6:
