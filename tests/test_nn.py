@@ -1096,3 +1096,44 @@ def test_layers_of_channels_as_in_pytorch(torch: ModuleType) -> None:
     ):
         with pytest.raises((ValueError, RuntimeError), match=words):
             wrong()
+
+
+class _Counts(nn.Module):
+    """As users write one that has more to save than tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.count = nn.Linear(2, 2), 0
+
+    def get_extra_state(self) -> Any:
+        return {"count": self.count}
+
+    def set_extra_state(self, state: Any) -> None:
+        self.count = state["count"]
+
+
+def test_what_else_a_module_saves() -> None:
+    model, other = nn.Sequential(_Counts(), nn.Tanh()), nn.Sequential(_Counts(), nn.Tanh())
+    model[0].count, seen = 5, []
+    hook = model[0].register_state_dict_pre_hook(lambda module, prefix, keep_vars: seen.append((prefix, keep_vars)))
+    state = model.state_dict()
+    hook.remove()
+    assert seen == [("0.", False)] and state["0._extra_state"] == {"count": 5}
+    assert str(other.load_state_dict(state)) == "<All keys matched successfully>" and other[0].count == 5
+    assert other[0].layer.weight.equal(model[0].layer.weight) and len(seen) == 1
+    del state["0._extra_state"]
+    with pytest.raises(RuntimeError, match=r"missing: 0\._extra_state"):
+        other.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="unexpected: _extra_state"):
+        nn.Tanh().load_state_dict({"_extra_state": 1})
+
+
+def test_a_module_is_put_at_a_dotted_name() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.ReLU()))
+    model.set_submodule("1.0", nn.Tanh())
+    assert repr(model[1]) == "Sequential(\n  (0): Tanh()\n)" and model.share_memory() is model
+    with pytest.raises(ValueError, match="needs a dotted name and a module, got ''"):
+        model.set_submodule("", nn.Tanh())
+    for call in (lambda: model.set_submodule("9.x", nn.Tanh()), lambda: model.set_submodule("1.7", nn.Tanh(), True)):
+        with pytest.raises(AttributeError, match="has no module"):
+            call()

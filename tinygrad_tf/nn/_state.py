@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tinygrad_tf.nn.module import Module
 
 
+EXTRA = "_extra_state"  # the name of what a class of one's own gives and takes by get_extra_state and set_extra_state
+
+
 class IncompatibleKeys(NamedTuple):
     """What load_state_dict(strict=False) found missing in the dictionary, and what it had no use for."""
 
@@ -36,8 +39,12 @@ def names_of_own(module: Module, prefix: str) -> list[str]:
 
 def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars: bool) -> None:
     """Add what the module holds, and what the modules inside it hold, to `state`."""
+    for hook in list(module._state_pre_hooks.values()):
+        hook(module, prefix, keep_vars)
     for name, tensor in _own(module).items():
         state[prefix + name] = tensor if keep_vars else tensor.detach()
+    if hasattr(type(module), "get_extra_state"):
+        state[prefix + EXTRA] = module.get_extra_state()
     for name, child in module._modules.items():  # by its method, which a class may have changed
         child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
     for hook in list(module._state_hooks.values()):
@@ -58,7 +65,12 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
     errors += [*(_wrong_keys(keys) if strict else ()), *_wrong_values(own, given)]
     if errors:
         raise RuntimeError(f"load_state_dict of {type(module).__name__}: " + "; ".join(errors))
+    for path, child in module.named_modules(remove_duplicate=False):
+        if (extra := f"{path}.{EXTRA}" if path else EXTRA) in own and extra in given:
+            child.set_extra_state(given[extra])
     for name, tensor in own.items():
+        if not isinstance(tensor, Tensor):
+            continue
         if name in given and assign:
             tensor.data = given[name]
         elif name in given:
@@ -90,6 +102,8 @@ def _wrong_keys(keys: IncompatibleKeys) -> Iterator[str]:
 
 def _wrong_values(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
     for name, value in given.items():
+        if name in own and not isinstance(own[name], Tensor):
+            continue
         if name in own and not isinstance(value, Tensor):
             yield f"{name} must be a Tensor, got {type(value).__name__}"
         elif name in own and tuple(value.shape) != own[name].array.shape:

@@ -44,6 +44,7 @@ class Module:
     _backward_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _backward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _state_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _state_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _load_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _load_post_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _buffer_names: Mapping[str, bool] = {}
@@ -200,6 +201,21 @@ class Module:
             module = getattr(module, part)
         return module
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted name, in place of what is there; strict: only if something is."""
+        path, _, name = target.rpartition(".")
+        if not name or not isinstance(module, Module):
+            raise ValueError(
+                f"set_submodule: needs a dotted name and a module, got {target!r}, {type(module).__name__}"
+            )
+        if strict:
+            self.get_submodule(target)
+        setattr(self.get_submodule(path), name, module)
+
+    def share_memory(self) -> Self:
+        """The module itself: threads share it already."""
+        return self
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name."""
         return _looked_up(self, "parameter", "_parameters", target)
@@ -328,6 +344,10 @@ class Module:
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) when the module's tensors are in the state_dict."""
         return add_hook(self.__dict__.setdefault("_state_hooks", {}), hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, prefix, keep_vars) before the module's tensors go into a state_dict."""
+        return add_hook(self.__dict__.setdefault("_state_pre_hooks", {}), hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call hook(module, ...) with the arguments of `_load_from_state_dict` before the module is loaded."""
