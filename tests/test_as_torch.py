@@ -190,6 +190,13 @@ def test_trees_of_tensors_are_taken_apart_and_put_together() -> None:
         trees.tree_unflatten([1], form)
 
 
+def test_the_profiler_is_refused_when_it_is_used() -> None:
+    assert tg.profiler.ProfilerActivity.CPU.name == "CPU"
+    for use in (tg.profiler.profile, tg.profiler.schedule, tg.autograd.profiler.profile):
+        with pytest.raises(RuntimeError, match=r"has no profiler \(see cProfile.*: torch.profiler.\w+ cannot be used"):
+            use(wait=1)
+
+
 def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
     for call in (
         lambda: tg.cuda.set_device(0),

@@ -28,6 +28,7 @@ from tinygrad_tf.as_torch._stand_ins import (
     no,
     nothing,
     older,
+    profiler_parts,
     record_function,
     refused,
     refused_class,
@@ -93,8 +94,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             **threads,
         },
         "autograd": {"Variable": Variable},
-        "autograd.profiler": {"record_function": record_function},
-        "profiler": {"record_function": record_function},
+        "autograd.profiler": {"record_function": record_function, "profile": profiler_parts()["profile"]},
+        "profiler": {"record_function": record_function, **profiler_parts()},
         "functional": {name: getattr(tinygrad_tf, name) for name in FUNCTIONAL},
         "accelerator": {
             "is_available": no,

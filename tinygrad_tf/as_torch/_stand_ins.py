@@ -54,8 +54,21 @@ def refused(name: str, why: str = "runs on the CPU alone, in one process") -> Ca
     return refuse
 
 
-def refused_class(name: str) -> type:
-    return type(name.rpartition(".")[2], (), {"__init__": refused(name), "__doc__": "Cannot be made here."})
+def refused_class(name: str, *why: str) -> type:
+    return type(name.rpartition(".")[2], (), {"__init__": refused(name, *why), "__doc__": "Cannot be made here."})
+
+
+class ProfilerActivity(enum.Enum):
+    """What PyTorch's profiler may be asked to watch."""
+
+    CPU, CUDA = 0, 1
+
+
+def profiler_parts() -> dict[str, Any]:
+    """Names of PyTorch's profiler, which programs import for the day on which they need it."""
+    why = "has no profiler (see cProfile, or utils.benchmark for a statement)"
+    functions = {name: refused(f"profiler.{name}", why) for name in ("schedule", "tensorboard_trace_handler")}
+    return {"profile": refused_class("profiler.profile", why), "ProfilerActivity": ProfilerActivity, **functions}
 
 
 def compile(model: Any = None, **settings: Any) -> Any:
