@@ -181,3 +181,36 @@ def test_some_validation_batches_are_spread_evenly():
         [len(x) for x, _ in batches] == [2, 2, 2, 1] and len(set(starts)) == 7 and starts[0] == 0 and starts[-1] == 990
     )
     assert len(list(validation_batches(np.arange(41), 3, 4, windows=100))) == 4  # fewer than asked for: all of them
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: CharTokenizer(["a"]), "a text must be a str, got list"),
+        (lambda: CharTokenizer("ab").encode(None), "a text must be a str, got NoneType"),
+        (lambda: CharTokenizer("ab").decode(3), "token ids must be a sequence of integers, got 3"),
+        (lambda: random_windows(np.arange(8), 2, 8, np.random.default_rng(0)), "context . 1 = 9 tokens, got 8"),
+        (
+            lambda: random_windows(np.arange(9), -1, 8, np.random.default_rng(0)),
+            "batch must be an integer above 0, got -1",
+        ),
+        (lambda: list(validation_batches(np.arange(9), 1, 0)), "context must be an integer above 0, got 0"),
+    ],
+)
+def test_what_is_no_text_and_no_size_is_told(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+def test_nested_beyond_any_sense_is_broken(tmp_path):
+    from tinygrad_tf.training.files import read_json
+
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    for read in (read_json, CharTokenizer.load):
+        with pytest.raises(InputError, match=r"deep\.json: .*not JSON"):
+            read(tmp_path / "deep.json")
+
+
+def test_windows_of_a_list():
+    inputs, targets = random_windows(list(range(50)), 3, 4, np.random.default_rng(0))
+    assert (targets == inputs + 1).all() and inputs.shape == (3, 4)

@@ -24,7 +24,7 @@ def read_json(path: Path, formats: tuple[int, ...] = (1,)) -> dict[str, Any]:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:  # not UTF-8, or not JSON
+    except (ValueError, RecursionError) as error:  # not UTF-8, or not JSON
         raise InputError(f"{path}: is broken, not JSON ({error})") from None
     if not isinstance(value, dict) or "format" not in value:
         raise InputError(f"{path}: was not written by tinygrad-tf (it has no format version)")

@@ -68,7 +68,10 @@ class CharTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of `ids`; an id outside 0 ... V-1 is an InputError."""
-        array = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
+        try:
+            array = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
+        except TypeError:
+            raise InputError(f"decode: token ids must be a sequence of integers, got {ids!r}") from None
         if array.size and array.dtype.kind not in "iu":
             raise InputError(f"decode: token ids must be integers, got {array.dtype}")
         array = array.astype(np.int64).ravel()
@@ -106,7 +109,7 @@ class CharTokenizer:
                 return cls.from_state(json.load(file), str(path))
         except OSError as error:
             raise InputError(f"{path}: {error.strerror or error}") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise InputError(f"{path}: not JSON ({error})") from error
 
     def _ids(self, points: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -130,6 +133,8 @@ def _shown(characters: str, most: int = 60) -> str:
 
 
 def _code_points(text: str) -> NDArray[np.uint32]:
+    if not isinstance(text, str):
+        raise InputError(f"a text must be a str, got {type(text).__name__}")
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 

@@ -79,6 +79,9 @@ def random_windows(tokens: Tokens, batch: int, context: int, generator: np.rando
     >>> x.shape, bool((y == x + 1).all())
     ((2, 4), True)
     """
+    _check_sizes(batch, context)
+    if len(tokens) <= context:
+        raise InputError(f"a window needs context + 1 = {context + 1} tokens, got {len(tokens)}")
     starts = generator.integers(0, len(tokens) - context, batch)
     return _windows(tokens, starts, context)
 
@@ -89,6 +92,7 @@ def validation_batches(tokens: Tokens, batch: int, context: int, windows: int = 
     The last full batch may have fewer rows, and what is left at the end comes as one shorter row, shape (1, rest). With
     `windows` > 0 only that many windows come, spread evenly over the split.
     """
+    _check_sizes(batch, context)
     starts = np.arange(0, len(tokens) - context, context)
     whole = not 0 < windows < len(starts)
     if not whole:
@@ -100,6 +104,12 @@ def validation_batches(tokens: Tokens, batch: int, context: int, windows: int = 
         yield _windows(tokens, starts[:1] + len(starts) * context, rest)
 
 
+def _check_sizes(batch: int, context: int) -> None:
+    for name, size in (("batch", batch), ("context", context)):
+        if not isinstance(size, (int, np.integer)) or size < 1:
+            raise InputError(f"{name} must be an integer above 0, got {size!r}")
+
+
 def _windows(tokens: Tokens, starts: NDArray[np.int64], context: int) -> Windows:
-    window = tokens[starts[:, None] + np.arange(context + 1)].astype(np.int64)
+    window = np.asarray(tokens)[starts[:, None] + np.arange(context + 1)].astype(np.int64)
     return np.ascontiguousarray(window[:, :-1]), np.ascontiguousarray(window[:, 1:])
