@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "fmin": (lambda t, a, b: t.fmin(a, b), (SPECIAL, OTHERS)),
     "degrees": (lambda t, a: t.deg2rad(a) + t.rad2deg(a), (A,)),
     "sinc": (lambda t, a: t.sinc(a), (SPECIAL[:4],)),
+    "einsum of two dtypes": (lambda t, a, b: t.einsum("ij,ik->ijk", a, b.double()), (A, B)),
     "erfinv": (lambda t, a: t.erfinv(a), (np.array([-0.999, -0.3, 1e-20, 0.0, 0.6, 0.99999]),)),
     "erfinv of the ends": (lambda t, a: t.special.erfinv(a), (np.array([-1.0, 1.0, 1.5, np.nan]),)),
     "erfinv_": (lambda t, a: (a * 1.0).erfinv_(), (np.array([0.2, -0.7]),)),

@@ -11,6 +11,7 @@ from typing import Any
 
 from tinygrad_tf.engine import Tensor, expand
 from tinygrad_tf.ops.arrange import diagonal
+from tinygrad_tf.ops.elementwise import mul
 from tinygrad_tf.ops.linalg import matmul
 from tinygrad_tf.ops.reduce import sum_
 from tinygrad_tf.ops.shape import permute, reshape
@@ -102,7 +103,8 @@ def _product(a: Any, a_axes: Axes, b: Any, b_axes: Axes, later: set[str]) -> tup
         product = tuple(math.prod(sizes[n] for n in group) for group in (first, second))
         return reshape(t, shape=(math.prod(sizes[n] for n in batch), *product))
 
-    out = matmul(matrices(a, a_axes, rows, inner), matrices(b, b_axes, inner, columns))
+    multiply = matmul if inner or a.array.dtype == b.array.dtype else mul  # two dtypes meet where nothing is summed
+    out = multiply(matrices(a, a_axes, rows, inner), matrices(b, b_axes, inner, columns))
     axes = [*batch, *rows, *columns]
     return reshape(out, shape=tuple(sizes[n] for n in axes)), axes
 
