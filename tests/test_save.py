@@ -163,10 +163,11 @@ bfloat16
 s."""  # {"w": a view of storage 0, "args": Namespace(lr=0.5), "kind": torch.bfloat16}, in pickle's protocol 0
 
 
-def torch_zip(program: bytes, **storages: bytes) -> io.BytesIO:
+def torch_zip(program: bytes, byteorder: bytes = b"little", **storages: bytes) -> io.BytesIO:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("archive/data.pkl", program)
+        archive.writestr("archive/byteorder", byteorder)
         for name, content in storages.items():
             archive.writestr(f"archive/data/{name[1:]}", content)
     file.seek(0)
@@ -177,6 +178,8 @@ def test_a_file_of_torch_save_is_read_without_pytorch() -> None:
     got = tg.load(torch_zip(PROGRAM, _0=np.arange(6, dtype=np.float32).tobytes()))
     assert got["w"].tolist() == [[1.0, 3.0], [2.0, 4.0]] and got["w"].requires_grad
     assert got["args"] == argparse.Namespace(lr=0.5) and got["kind"] is tg.bfloat16
+    other = tg.load(torch_zip(PROGRAM, b"big", _0=np.arange(6, dtype=">f4").tobytes()))  # of another machine
+    assert other["w"].tolist() == got["w"].tolist()
 
 
 @pytest.mark.parametrize(
