@@ -340,6 +340,22 @@ def test_num_threads_by_environment(monkeypatch):
     assert run_python(code, TINYGRAD_TF_NUM_THREADS="3")[0] == "3"
 
 
+@pytest.mark.parametrize(
+    ("setting", "printed"),
+    [("0", "False"), (" 1 ", str(sys.platform.startswith("linux"))), ("no", "must be 0 or 1, got 'no'")],
+)
+def test_freed_memory_is_kept_unless_refused(setting, printed):
+    code = """
+        import tinygrad_tf  # which changes nothing yet
+        try:
+            from tinygrad_tf.kernels._compile import keep_freed_memory
+            print(keep_freed_memory())
+        except ValueError as error:
+            print(error)
+    """
+    assert printed in run_python(code, TINYGRAD_TF_KEEP_MEMORY=setting)[0]
+
+
 def test_blocks_take_plain_arguments_only():
     for block in (lambda: None, lambda index, *args: None, lambda index, x=1: None, lambda *, index: None):
         with pytest.raises(TypeError, match="a parallel block takes"):

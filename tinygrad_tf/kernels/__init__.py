@@ -7,11 +7,8 @@ the package neither imports numba nor compiles anything.
 from importlib import import_module
 from typing import Any
 
-from tinygrad_tf.kernels._memory import keep_freed_memory
-
 
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
-    keep_freed_memory()
     return import_module(f"{__name__}.{name}")

@@ -47,7 +47,9 @@ from tinygrad_tf.kernels._atomics import (
     slot_pointer,
 )
 from tinygrad_tf.kernels._cache import KernelCache, compiled, config
+from tinygrad_tf.kernels._memory import keep_freed_memory
 
+keep_freed_memory()  # here, as the package can be imported without a kernel, and then changes nothing of the process
 get_num_threads = _threads.pool.get_num_threads
 set_num_threads = _threads.pool.set_num_threads
 

@@ -37,7 +37,10 @@ USE_LARGE_PAGES = 14  # MADV_HUGEPAGE, in mman.h
 @cache
 def keep_freed_memory() -> bool:
     """Set the C library so, once; True if it can be (glibc) and is not refused by the environment."""
-    if not sys.platform.startswith("linux") or os.environ.get(VARIABLE, "1").strip() == "0":
+    setting = os.environ.get(VARIABLE, "").strip() or "1"
+    if setting not in ("0", "1"):
+        raise ValueError(f"{VARIABLE} must be 0 or 1, got {setting!r}: unset it to keep freed memory")
+    if not sys.platform.startswith("linux") or setting == "0":
         return False
     with contextlib.suppress(OSError, AttributeError):  # another C library
         library = ctypes.CDLL(None)
