@@ -879,6 +879,16 @@ def test_what_was_a_number_comes_behind_what_was_set_in_between(torch: ModuleTyp
     assert [name for name, _ in ours.named_parameters()] == [name for name, _ in theirs.named_parameters()]
 
 
+def test_a_layer_may_complete_the_state_of_its_copy() -> None:
+    class Layer(nn.Linear):
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            super().__setstate__({"activation": F.relu, **state})
+
+    layer = Layer(2, 2)
+    copied = copy.deepcopy(layer)
+    assert copied.activation is F.relu and copied.weight.tolist() == layer.weight.tolist()
+
+
 def test_a_list_of_modules_keeps_the_places_without_one() -> None:
     layers = nn.ModuleList([None, nn.Linear(1, 1)])
     layers.append(None).insert(0, nn.ReLU())

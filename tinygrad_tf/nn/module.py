@@ -70,6 +70,9 @@ class Module:
             del self.__dict__[name]  # self.dropout = p, and later the layer: it comes behind those set in between
         object.__setattr__(self, name, value)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:  # layers written after PyTorch's call it from their own
+        self.__dict__.update(state)
+
     def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
         if name == "forward":
             raise NotImplementedError(f"{type(self).__name__} has no forward method: define forward(self, ...)")
