@@ -555,3 +555,9 @@ def test_a_rate_for_each_group_at_the_end_as_in_pytorch(torch: ModuleType, steps
 def test_misuse_of_averages_is_told(call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(optim.SGD([nn.Parameter(tg.ones(1))], lr=0.1))
+
+
+def test_a_schedule_is_told_by_the_name_of_its_module() -> None:
+    optimizer = optim.SGD([nn.Parameter(tg.ones(1))], lr=0.1)
+    for schedule in (lr_scheduler.StepLR(optimizer, 1), lr_scheduler.MultiStepLR(optimizer, [1, 2])):
+        assert schedule.__module__ == lr_scheduler.__name__

@@ -47,3 +47,6 @@ __all__ = [
     "noam",
     "warmup_cosine",
 ]
+
+for _name in __all__:  # programs tell a schedule by its module's name
+    globals()[_name].__module__ = __name__
