@@ -1147,3 +1147,17 @@ def test_a_module_is_put_at_a_dotted_name() -> None:
     for call in (lambda: model.set_submodule("9.x", nn.Tanh()), lambda: model.set_submodule("1.7", nn.Tanh(), True)):
         with pytest.raises(AttributeError, match="has no module"):
             call()
+
+
+def test_norms_are_of_the_kinds_that_pytorch_says(torch: ModuleType) -> None:
+    """Programs ask so, to leave the scales of some norms out of weight decay, or to set others to evaluation."""
+    names = ["BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d"]
+    bases = {"_NormBase": "batchnorm", "_BatchNorm": "batchnorm", "_InstanceNorm": "instancenorm"}
+    theirs = {name: getattr(getattr(torch.nn.modules, file), name) for name, file in bases.items()}
+    ours = {name: getattr(nn.norm, name) for name in bases}
+    for kinds, library in ((theirs, torch.nn), (ours, nn)):
+        kinds.update({name: getattr(library, name) for name in names})
+    for one in names:
+        for other in ours:
+            assert issubclass(ours[one], ours[other]) == issubclass(theirs[one], theirs[other]), (one, other)
+    assert not isinstance(nn.LazyBatchNorm2d(), nn.BatchNorm1d)

@@ -192,9 +192,10 @@ def _modules() -> dict[str, dict[str, Any]]:
 def _layers() -> dict[str, Any]:
     """PyTorch's layers, and the classes that losses derive from, which PyTorch has in files below torch.nn.modules."""
     from tinygrad_tf import nn
-    from tinygrad_tf.nn import loss
+    from tinygrad_tf.nn import loss, norm
 
-    bases = {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss, "_BatchNorm": nn.BatchNorm1d}
+    bases = {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss}
+    bases |= {name: vars(norm)[name] for name in ("_NormBase", "_BatchNorm", "_InstanceNorm")}
     return {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)} | bases
 
 

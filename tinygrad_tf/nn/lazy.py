@@ -12,7 +12,7 @@ from tinygrad_tf.creation import ones, zeros
 from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, _Convolution
 from tinygrad_tf.nn.layers import Linear
 from tinygrad_tf.nn.module import Module
-from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d
+from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, _BatchNorm
 from tinygrad_tf.nn.parameter import UninitializedParameter
 from tinygrad_tf.tensor import Tensor
 
@@ -128,11 +128,7 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     plain = ConvTranspose2d
 
 
-class LazyBatchNorm1d(_Lazy, BatchNorm1d):
-    """BatchNorm1d(eps, ...), whose num_features are the channels of the first input."""
-
-    plain: type[BatchNorm1d] = BatchNorm1d
-
+class _LazyBatchNorm(_Lazy, _BatchNorm):
     def __init__(self, *settings: Any, **named: Any):
         super().__init__(0, *settings, **named)
         self._await_size()
@@ -153,7 +149,13 @@ class LazyBatchNorm1d(_Lazy, BatchNorm1d):
                 tensor.data = fill(size, dtype=tensor.dtype)
 
 
-class LazyBatchNorm2d(LazyBatchNorm1d, BatchNorm2d):
+class LazyBatchNorm1d(_LazyBatchNorm, BatchNorm1d):
+    """BatchNorm1d(eps, ...), whose num_features are the channels of the first input."""
+
+    plain = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d):
     """BatchNorm2d(eps, ...), whose num_features are the channels of the first input."""
 
     plain = BatchNorm2d

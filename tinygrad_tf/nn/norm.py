@@ -113,15 +113,9 @@ class GroupNorm(_Norm):
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, {affine}"
 
 
-class BatchNorm1d(_Norm):
-    """Normalise each channel over the batch, x (N, C) or (N, C, L), then scale and shift (Ioffe and Szegedy, 2015).
+class _NormBase(_Norm):
+    """What batch and instance norms share: a scale and a shift for each channel, and statistics that may be kept."""
 
-    In training, running_mean and running_var move towards the batch's by `momentum` (None: they are the mean of all
-    batches); in evaluation they are used instead of the batch's.
-    """
-
-    dimensions: tuple[int, ...] = (2, 3)
-    wanted = "(N, {0}) or (N, {0}, L)"
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -159,6 +153,16 @@ class BatchNorm1d(_Norm):
         self.reset_running_stats()
         super().reset_parameters()
 
+    def extra_repr(self) -> str:
+        affine = f"affine={self.affine}, bias={self.bias is not None}"
+        tracked = f"track_running_stats={self.track_running_stats}"
+        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracked}"
+
+
+class _BatchNorm(_NormBase):
+    dimensions: tuple[int, ...]
+    wanted: str
+
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.dimensions or input.shape[1] != self.num_features:
             wanted = self.wanted.format(self.num_features)
@@ -171,27 +175,28 @@ class BatchNorm1d(_Norm):
         mean, var = (self.running_mean, self.running_var) if self.training or not own else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, own, momentum, self.eps)
 
-    def extra_repr(self) -> str:
-        affine = f"affine={self.affine}, bias={self.bias is not None}"
-        tracked = f"track_running_stats={self.track_running_stats}"
-        return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, {affine}, {tracked}"
+
+class BatchNorm1d(_BatchNorm):
+    """Normalise each channel over the batch, x (N, C) or (N, C, L), then scale and shift (Ioffe and Szegedy, 2015).
+
+    In training, running_mean and running_var move towards the batch's by `momentum` (None: they are the mean of all
+    batches); in evaluation they are used instead of the batch's.
+    """
+
+    dimensions = (2, 3)
+    wanted = "(N, {0}) or (N, {0}, L)"
 
 
-class BatchNorm2d(BatchNorm1d):
+class BatchNorm2d(_BatchNorm):
     """BatchNorm1d for images (N, C, H, W)."""
 
     dimensions = (4,)
     wanted = "(N, {0}, H, W)"
 
 
-class InstanceNorm1d(BatchNorm1d):
-    """Normalise each channel of each example, x (N, C, L) or (C, L), over L (Ulyanov et al., 2016).
-
-    Without `track_running_stats` the same in training and evaluation.
-    """
-
-    dimensions = (2, 3)
-    wanted = "(N, {0}, L) or ({0}, L)"
+class _InstanceNorm(_NormBase):
+    dimensions: tuple[int, ...]
+    wanted: str
 
     def __init__(
         self,
@@ -219,7 +224,17 @@ class InstanceNorm1d(BatchNorm1d):
         return out if batched else out.squeeze(0)
 
 
-class InstanceNorm2d(InstanceNorm1d):
+class InstanceNorm1d(_InstanceNorm):
+    """Normalise each channel of each example, x (N, C, L) or (C, L), over L (Ulyanov et al., 2016).
+
+    Without `track_running_stats` the same in training and evaluation.
+    """
+
+    dimensions = (2, 3)
+    wanted = "(N, {0}, L) or ({0}, L)"
+
+
+class InstanceNorm2d(_InstanceNorm):
     """InstanceNorm1d for images (N, C, H, W) or (C, H, W)."""
 
     dimensions = (3, 4)

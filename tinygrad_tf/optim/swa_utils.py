@@ -14,7 +14,7 @@ from typing import Any
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import tensor
 from tinygrad_tf.nn.module import Module
-from tinygrad_tf.nn.norm import BatchNorm1d
+from tinygrad_tf.nn.norm import _BatchNorm
 from tinygrad_tf.optim.lr_scheduler import LRScheduler
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.tensor import Tensor
@@ -148,7 +148,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
     For averaged weights, with which no batch norm has ever run. A batch is the input, or a list that starts with it.
     """
-    norms = {m: m.momentum for m in model.modules() if isinstance(m, BatchNorm1d)}
+    norms = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
     if not norms:
         return
     for norm in norms:
