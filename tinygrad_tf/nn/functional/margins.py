@@ -103,6 +103,10 @@ def multilabel_margin_loss(
     """
     reduction = reduction_of(size_average, reduce, reduction)
     _same_shape("multilabel_margin_loss", input, target)
+    if input.ndim > 2:
+        raise RuntimeError(f"multilabel_margin_loss: input must be (N, C) or (C,), got {tuple(input.shape)}")
+    if input.ndim == 0:  # one class
+        input, target = input.reshape(1), target.reshape(1)
     rows, ids = input.reshape(-1, input.shape[-1]), target.array.reshape(-1, input.shape[-1])
     given = np.cumprod(ids >= 0, axis=1).astype(bool)
     ids = np.where(given, ids, 0)
