@@ -144,10 +144,11 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if M <= LINEAR_THIN and y.size and K and left.carray and right.carray:
         linear_thin(*plan_linear_thin(N, K), x, weight, y, y[0] if bias is None else bias, bias is not None)
         return y
-    plain = y.dtype == FLOAT32 and left.carray and right.carray
-    if plain and _matrix_tiles.AVAILABLE and linear_in_pieces(x, weight, bias, y):
+    plain = y.dtype == FLOAT32 and left.carray and right.carray and _matrix_tiles.AVAILABLE
+    if plain and linear_in_pieces(x, weight, bias, y):
         return y
-    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, PUT if bias is None else ADD_BIAS, bias)
+    mode = PUT if bias is None else ADD_BIAS
+    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, mode, bias, tiles=not plain)
     return y
 
 
@@ -237,9 +238,13 @@ def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode:
 
 
 def _multiply(
-    M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None, whole: bool = False
-) -> None:
-    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them; whole: all are bfloat16."""
+    M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None, whole: bool = False,
+    tiles: bool = True,
+) -> None:  # fmt: skip
+    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them; whole: all are bfloat16.
+
+    tiles: whether matrix tiles may be tried.
+    """
     if not c.size:
         return
     if not K:
@@ -276,7 +281,7 @@ def _multiply(
             group,
         )
         return
-    if _matrix_tiles.AVAILABLE and items == 1 and c.dtype == FLOAT32 and mode != ACCUMULATE:
+    if tiles and _matrix_tiles.AVAILABLE and items == 1 and c.dtype == FLOAT32 and mode != ACCUMULATE:
         a0, b0 = int(a_starts[0]), int(b_starts[0])
         C, has_bias = c.ravel(), mode == ADD_BIAS
         if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, C, has_bias, addend, whole):
