@@ -41,14 +41,21 @@ class RemovableHandle:
         self.remove()
 
 
+def put_hook(hooks: dict[int, Any], hook: Any, prepend: bool = False) -> RemovableHandle:
+    """Put a hook behind the others, or before them."""
+    others, key = list(hooks), next(clock)
+    hooks[key] = hook
+    if prepend:
+        hooks.update([(other, hooks.pop(other)) for other in others])
+    return RemovableHandle(hooks, key)
+
+
 def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     node = current_node(t)
     if node is None:
         raise RuntimeError("register_hook: this tensor does not require a gradient")
     node.hooks = node.hooks or {}
-    key = next(clock)
-    node.hooks[key] = hook
-    return RemovableHandle(node.hooks, key)
+    return put_hook(node.hooks, hook)
 
 
 after_adding: weakref.WeakKeyDictionary[Node, dict[int, Callable[[Any], Any]]] = weakref.WeakKeyDictionary()
@@ -59,10 +66,7 @@ def add_hook_after(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     node = current_node(t)
     if node is None or node.operation is not None:
         raise RuntimeError("register_post_accumulate_grad_hook: only a leaf that requires a gradient gathers one")
-    key = next(clock)
-    hooks = after_adding.setdefault(node, {})
-    hooks[key] = hook
-    return RemovableHandle(hooks, key)
+    return put_hook(after_adding.setdefault(node, {}), hook)
 
 
 def run_hooks_after(nodes: Iterable[Node]) -> None:

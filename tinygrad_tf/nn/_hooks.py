@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinygrad_tf.autograd.function import Function
-from tinygrad_tf.engine import RemovableHandle, clock
+from tinygrad_tf.hooks import RemovableHandle, put_hook
 from tinygrad_tf.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ def add_hook(hooks: dict[int, Hook], hook: Hook, prepend: bool = False, more: bo
     """Put `hook` behind the others, or before them. more: it is to be given more than others."""
     if not callable(hook):
         raise TypeError(f"hook must be a function to be called with the module, got {type(hook).__name__}")
-    others = list(hooks.items())
-    key = next(clock)
-    hooks[key] = GivenMore(hook) if more else hook
-    if prepend:
-        hooks.update([(k, hooks.pop(k)) for k, _ in others])
-    return RemovableHandle(hooks, key)
+    return put_hook(hooks, GivenMore(hook) if more else hook, prepend)
 
 
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -133,9 +133,7 @@ def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
 @primitive(x=largest_rule)
 def median_of_all(x: np.ndarray) -> np.ndarray:
     """The middle element of all, the lower one of two, NaN if there is one; its equals share the gradient."""
-    if not x.size:
-        return np.full((), np.nan, x.dtype)
-    if category(x.dtype) == 2 and np.isnan(x).any():
+    if not x.size or (category(x.dtype) == 2 and np.isnan(x).any()):
         return np.full((), np.nan, x.dtype)
     middle = (x.size - 1) // 2
     return np.partition(x, middle, axis=None)[middle]

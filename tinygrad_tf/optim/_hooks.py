@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tinygrad_tf.engine import RemovableHandle, clock
+from tinygrad_tf.hooks import RemovableHandle, put_hook
 
 Hook = Callable[..., Any]
 
@@ -63,12 +63,7 @@ class Hooked:
     def _add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         if not callable(hook):
             raise TypeError(f"hook must be a function to be called with the optimizer, got {type(hook).__name__}")
-        hooks = self.__dict__.setdefault("_hooks", {}).setdefault(when, {})
-        others, key = list(hooks.items()), next(clock)
-        hooks[key] = hook
-        if prepend:
-            hooks.update([(k, hooks.pop(k)) for k, _ in others])
-        return RemovableHandle(hooks, key)
+        return put_hook(self.__dict__.setdefault("_hooks", {}).setdefault(when, {}), hook, prepend)
 
     def _changed_by_hooks(self, when: str, *given: Any) -> Any:
         """What was given last, or what hooks returned in its place."""
