@@ -1047,15 +1047,15 @@ def test_losses_of_margins_in_all_reductions_as_in_pytorch(torch: ModuleType) ->
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: F.multi_margin_loss(tg.ones(2, 3), tg.tensor([0, 3])), IndexError, "must be from 0 to 2, got 3"),
+        (lambda: F.multi_margin_loss(tg.ones(2, 3), tg.tensor([0, 3])), IndexError, r"in \[0, 2\] .* got 3"),
         (lambda: F.multi_margin_loss(tg.ones(2, 3), tg.tensor([0])), RuntimeError, r"got \(2, 3\) and \(1,\)"),
         (lambda: nn.MultiMarginLoss(3), ValueError, "p must be 1 or 2, got 3"),
-        (lambda: F.multilabel_margin_loss(tg.ones(3), tg.tensor([5, 0, 0])), IndexError, "from 0 to 2, got 5"),
+        (lambda: F.multilabel_margin_loss(tg.ones(3), tg.tensor([5, 0, 0])), IndexError, r"in \[0, 2\] .* got 5"),
         (lambda: F.multilabel_margin_loss(*[tg.ones(2, 1, 3)] * 2), RuntimeError, r"or \(C,\), got \(2, 1, 3\)"),
         (lambda: F.multilabel_soft_margin_loss(tg.ones(3), tg.ones(2)), ValueError, r"shape \(3,\), got \(2,\)"),
         (lambda: nn.TripletMarginWithDistanceLoss(margin=0), ValueError, "margin must be above 0, got 0"),
         (lambda: F.ctc_loss(tg.ones(3), tg.ones(1), [3], [1]), RuntimeError, r"got \(3,\) and \(1,\)"),
-        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([2]), [3], [1]), IndexError, "must be from 0 to 1, got 2"),
+        (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([2]), [3], [1]), IndexError, r"targets: .* in \[0, 1\] .* got 2"),
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [4], [1]), RuntimeError, "lengths must be from 0 to 3"),
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1], 2), RuntimeError, "blank must be from 0"),
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1, 1]), RuntimeError, "lengths must be 1 int"),

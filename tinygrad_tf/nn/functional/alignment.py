@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.loss import reduced
-from tinygrad_tf.nn.functional.margins import check_classes
+from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.ops.shape import cat, stack
@@ -71,7 +71,7 @@ def ctc_loss(
     ids = _labels(targets.array, lengths)
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be from 0 to {classes - 1}, got {blank}")
-    check_classes("ctc_loss: targets", ids, classes)
+    check_range("ctc_loss: targets", ids, classes, 2)
     exact = frames if frames.array.dtype.itemsize > 2 else frames.float()  # half precision has no IMPOSSIBLE
     ways = _ways(exact, ids, inputs, lengths, blank)
     possible = make(ways.array > IMPOSSIBLE / 2)

@@ -11,6 +11,7 @@ from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.activation import logsigmoid
 from tinygrad_tf.nn.functional.layers import pairwise_distance
 from tinygrad_tf.nn.functional.loss import reduced, reduction_of
+from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops.activation import softplus
 from tinygrad_tf.ops.elementwise import exp, log, minimum, relu, where
@@ -20,15 +21,6 @@ from tinygrad_tf.tensor import Tensor
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
     if input.array.shape != target.array.shape:
         raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
-
-
-def check_classes(name: str, ids: np.ndarray, count: int) -> None:
-    """An error that names the first class that is not one of `count`."""
-    if ids.dtype.kind not in "iu":
-        raise RuntimeError(f"{name} must be integers, got {ids.dtype}")
-    wrong = ids[(ids < 0) | (ids >= count)]
-    if len(wrong):
-        raise IndexError(f"{name} must be from 0 to {count - 1}, got {wrong[0]}")
 
 
 @raised
@@ -79,7 +71,7 @@ def multi_margin_loss(
         shapes = f"got {tuple(input.shape)} and {tuple(target.shape)}"
         raise RuntimeError(f"multi_margin_loss: input must be (N, C) or (C,), and target (N,) or a number, {shapes}")
     rows, classes = input.reshape(-1, input.shape[-1]), target.reshape(-1)
-    check_classes("multi_margin_loss: target", classes.array, rows.shape[1])
+    check_range("multi_margin_loss: target", classes.array, rows.shape[1], 1)
     own = rows.gather(1, classes.unsqueeze(1))
     apart = relu(margin - own + rows) ** p
     others = make(np.arange(rows.shape[1]) != classes.array[:, None])
@@ -110,7 +102,7 @@ def multilabel_margin_loss(
     rows, ids = input.reshape(-1, input.shape[-1]), target.array.reshape(-1, input.shape[-1])
     given = np.cumprod(ids >= 0, axis=1).astype(bool)
     ids = np.where(given, ids, 0)
-    check_classes("multilabel_margin_loss: target", ids, rows.shape[1])
+    check_range("multilabel_margin_loss: target", ids, rows.shape[1], 1)
     labels = np.zeros(rows.shape, bool)
     np.logical_or.at(labels, (np.arange(len(ids))[:, None], ids), given)
     own = rows.gather(1, make(ids))
