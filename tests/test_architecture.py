@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import subprocess
 import sys
 import tokenize
@@ -128,19 +129,24 @@ def test_the_engine_can_be_read_in_one_sitting() -> None:
         assert lines_of_code(ROOT / name) < 250
 
 
-def test_importing_compiles_nothing_and_is_cheap() -> None:
-    """No compiler, no pictures, no command line on import; the least of three runs takes below half a second.
+def test_importing_compiles_nothing_and_is_cheap(tmp_path: Path) -> None:
+    """No compiler, no pictures, no command line on import, which takes less than importing NumPy does.
 
-    It is the processor's time that counts, since the tests run several at once.
+    Compared in one process, in the processor's time, so that a slow or busy machine counts for both; the least of five
+    runs, after one that keeps the byte code.
     """
     code = (
-        "import time; start = time.process_time(); import tinygrad_tf, sys; "
-        "print(time.process_time() - start, *sorted({m.split('.')[0] for m in sys.modules}))"
+        "import time; start = time.process_time(); import numpy; middle = time.process_time(); "
+        "import tinygrad_tf, sys; end = time.process_time(); "
+        "print((end - middle) / (middle - start), *sorted({m.split('.')[0] for m in sys.modules}))"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONPATH": str(ROOT.parent)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    run = [sys.executable, "-c", code]
+    runs = [subprocess.run(run, env=environment, capture_output=True, text=True, check=True) for _ in range(6)]
     loaded = set(runs[0].stdout.split()[1:])
     assert not loaded & {"numba", "llvmlite", "matplotlib", "rich", "typer", "safetensors", "ml_dtypes", "torch"}
-    assert min(float(run.stdout.split()[0]) for run in runs) < 0.5
+    assert min(float(run.stdout.split()[0]) for run in runs[1:]) < 1
 
 
 def test_the_lists_of_public_functions_are_complete() -> None:

@@ -35,7 +35,6 @@ from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Size, Tensor
 from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import write_atomically
-from tinygrad_tf.utils.torch_files import is_torch_file, read_torch_file
 
 Place = str | os.PathLike[str] | BinaryIO
 STRUCTURE = "tinygrad_tf"  # the metadata entry that holds the JSON
@@ -112,6 +111,8 @@ def load(
     try:
         tensors, structure = _opened(str(name), data)
     except InputError:
+        from tinygrad_tf.utils.torch_files import is_torch_file, read_torch_file  # here, as few programs have one
+
         if not is_torch_file(data):  # asked second, as a safetensors file may begin with any letters
             raise
         return read_torch_file(str(name), data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -100,6 +99,8 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Tensor:
     """Normal, and drawn again where outside of [a, b]; if that is nearly everywhere, by the inverse distribution."""
+    from statistics import NormalDist  # here, as importing it takes longer than this module
+
     normal, shape = NormalDist(mean, std), tensor.array.shape
     low, high = normal.cdf(a), normal.cdf(b)
     generator = _generator(generator)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -13,6 +12,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
     A link stays one, and what it leads to is written. A device or a pipe is written to as it is.
     """
+    import tempfile  # here, as it imports much that few programs need
+
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file() and not path.is_dir():
         path.write_bytes(data)

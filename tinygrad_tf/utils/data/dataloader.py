@@ -6,8 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +17,9 @@ from tinygrad_tf.ops.shape import stack
 from tinygrad_tf.tensor import Tensor
 from tinygrad_tf.utils.data.dataset import IterableDataset
 from tinygrad_tf.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class WorkerInfo(NamedTuple):
@@ -208,6 +210,8 @@ class DataLoader:
 
     def _with_workers(self, seed: int, tasks: Iterator[tuple[int, Callable[[], Any]]]) -> Iterator[Any]:
         """Batch i comes from thread i mod num_workers, each thread with its own queue, so that the order is kept."""
+        from concurrent.futures import ThreadPoolExecutor  # here, as few programs have workers
+
         threads = [ThreadPoolExecutor(1, "DataLoader", self._start_worker, (i, seed)) for i in range(self.num_workers)]
         waiting: deque[Future[Any]] = deque()
         try:
