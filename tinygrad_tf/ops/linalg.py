@@ -40,7 +40,7 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
 @primitive(prepare=_check, a=lambda g, b: matmul_(g, _swap(b)), b=lambda g, a: matmul_(_swap(a), g))
 def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of (stacks of) matrices, at least two dimensions each."""
-    if category(a.dtype) == 2 and a.dtype.itemsize == 2:  # 16 bits: products are summed in float32
+    if a.dtype.itemsize == 2 and category(a.dtype) == 2:  # 16 bits: products are summed in float32
         wide = [kernels.cast.cast(x, np.float32) for x in (a, b)]
         whole = a.dtype.kind == "V"  # the bfloat16 of ml_dtypes
         product = np.matmul(*wide) if mode.reference else kernels.matmul.matmul(*wide, whole=whole)

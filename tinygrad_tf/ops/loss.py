@@ -12,7 +12,7 @@ from tinygrad_tf.engine import Tensor, fused, make, primitive
 from tinygrad_tf.ops._types import category, promoted_to_float
 from tinygrad_tf.ops.elementwise import log, maximum
 from tinygrad_tf.ops.index import getitem
-from tinygrad_tf.ops.reduce import mean_over, sum_
+from tinygrad_tf.ops.reduce import mean_, mean_over, sum_
 from tinygrad_tf.ops.shape import reshape
 from tinygrad_tf.ops.softmax import log_softmax_
 from tinygrad_tf.regions import wide
@@ -125,6 +125,8 @@ def cross_entropy(
         return sum_(losses, dims=(0,), keepdim=False)
     counts = ids != ignore_index
     share = np.count_nonzero(counts) if weight is None else weight.array[ids[counts]].sum(dtype=np.float64)
+    if share == ids.size:
+        return mean_(losses, dims=(0,), keepdim=False)
     if not share and not counts.any():  # 0 / 0; but what counts for nothing has no gradient
         return sum_(losses, dims=(0,), keepdim=False) * 0.0 + math.nan
     return mean_over(float(share), losses)
