@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn.functional.embedding import MODES
 from tinygrad_tf.nn.layers import Embedding
 from tinygrad_tf.tensor import Tensor
 
@@ -36,8 +37,8 @@ class EmbeddingBag(Embedding):
         *,
         _freeze: bool = False,
     ):
-        if mode not in F.bags.MODES:
-            raise ValueError(f"EmbeddingBag: mode must be one of {F.bags.MODES}, got {mode!r}")
+        if mode not in MODES:
+            raise ValueError(f"EmbeddingBag: mode must be one of {MODES}, got {mode!r}")
         settings: dict[str, Any] = {"device": device, "dtype": dtype, "_weight": _weight, "_freeze": _freeze}
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, **settings

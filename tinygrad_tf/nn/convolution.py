@@ -8,7 +8,8 @@ from typing import Any
 from tinygrad_tf.creation import empty
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn.functional.convolution import Sizes, ends_of, sizes_for
+from tinygrad_tf.nn.functional._sizes import Sizes, sizes_for
+from tinygrad_tf.nn.functional.convolution import ends_of
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor

@@ -10,7 +10,7 @@ from tinygrad_tf.creation import empty, ones, zeros
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn.functional.layers import layer_norm
+from tinygrad_tf.nn.functional.norm import layer_norm
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.ops._types import wants_tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn.functional.convolution import Sizes, sizes_for
+from tinygrad_tf.nn.functional._sizes import Sizes, sizes_for
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.tensor import Tensor
 

@@ -40,8 +40,6 @@ from tinygrad_tf.nn.functional.activation import (
 )
 from tinygrad_tf.nn.functional.alignment import ctc_loss
 from tinygrad_tf.nn.functional.attention import scaled_dot_product_attention
-from tinygrad_tf.nn.functional.bags import embedding_bag
-from tinygrad_tf.nn.functional.channels import channel_shuffle, local_response_norm
 from tinygrad_tf.nn.functional.convolution import (
     conv1d,
     conv2d,
@@ -50,27 +48,18 @@ from tinygrad_tf.nn.functional.convolution import (
     fold,
     unfold,
 )
-from tinygrad_tf.nn.functional.grids import affine_grid, grid_sample
-from tinygrad_tf.nn.functional.layers import (
+from tinygrad_tf.nn.functional.distance import normalize, pairwise_distance
+from tinygrad_tf.nn.functional.dropout import (
     alpha_dropout,
-    batch_norm,
-    bilinear,
     dropout,
     dropout1d,
     dropout2d,
     dropout3d,
-    embedding,
     feature_alpha_dropout,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    linear,
-    normalize,
-    one_hot,
-    pad,
-    pairwise_distance,
-    rms_norm,
 )
+from tinygrad_tf.nn.functional.embedding import embedding, embedding_bag, one_hot
+from tinygrad_tf.nn.functional.grids import affine_grid, grid_sample
+from tinygrad_tf.nn.functional.linear import bilinear, linear
 from tinygrad_tf.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -96,6 +85,15 @@ from tinygrad_tf.nn.functional.margins import (
     triplet_margin_with_distance_loss,
 )
 from tinygrad_tf.nn.functional.multihead import multi_head_attention_forward
+from tinygrad_tf.nn.functional.norm import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    rms_norm,
+)
+from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -103,15 +101,14 @@ from tinygrad_tf.nn.functional.pooling import (
     adaptive_max_pool2d,
     avg_pool1d,
     avg_pool2d,
+    lp_pool1d,
+    lp_pool2d,
     max_pool1d,
     max_pool2d,
 )
-from tinygrad_tf.nn.functional.resize import (
-    interpolate,
-    pixel_shuffle,
-    pixel_unshuffle,
-)
-from tinygrad_tf.nn.functional.unpooling import lp_pool1d, lp_pool2d, max_unpool1d, max_unpool2d
+from tinygrad_tf.nn.functional.resize import interpolate
+from tinygrad_tf.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from tinygrad_tf.nn.functional.unpooling import max_unpool1d, max_unpool2d
 
 __all__ = [
     "adaptive_avg_pool1d",

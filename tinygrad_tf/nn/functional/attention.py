@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tinygrad_tf import ops
-from tinygrad_tf.nn.functional.layers import dropout
+from tinygrad_tf.nn.functional.dropout import dropout
 from tinygrad_tf.ops._precision import composed
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads

@@ -10,7 +10,7 @@ import numpy as np
 from tinygrad_tf import ops
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.activation import log_softmax
-from tinygrad_tf.nn.functional.layers import pairwise_distance
+from tinygrad_tf.nn.functional.distance import pairwise_distance
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional.activation import logsigmoid
-from tinygrad_tf.nn.functional.layers import pairwise_distance
+from tinygrad_tf.nn.functional.distance import pairwise_distance
 from tinygrad_tf.nn.functional.loss import reduced, reduction_of
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised

@@ -11,7 +11,8 @@ from tinygrad_tf.creation import zeros
 from tinygrad_tf.engine import make
 from tinygrad_tf.functions import cat
 from tinygrad_tf.nn.functional.attention import scaled_dot_product_attention
-from tinygrad_tf.nn.functional.layers import linear, pad
+from tinygrad_tf.nn.functional.linear import linear
+from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.ops.attention import attention_weights
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor

@@ -1,4 +1,4 @@
-"""Pooling: the largest entry or the mean of every window."""
+"""Pooling: the largest entry, the mean or the p-norm of every window."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.convolution import Sizes, batched, sizes_for
-from tinygrad_tf.nn.functional.layers import pad
+from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
+from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.ops.shape import stack
@@ -175,6 +175,31 @@ def avg_pool2d(
     )
 
 
+def _by_norm(mean: Tensor, norm_type: float, count: int) -> Tensor:
+    """The p-th root of count times the means of x^p, and 0 where these are not positive."""
+    return (mean.sign() * mean.abs().relu() * count) ** (1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """(sum x^p)^(1/p) of every window of input (N, C, L), with p = norm_type.
+
+    >>> from tinygrad_tf import tensor
+    >>> lp_pool1d(tensor([[[3.0, 4.0]]]), 2, 2)
+    tensor([[[5.]]])
+    """
+    return _by_norm(avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode), norm_type, kernel_size)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """(sum x^p)^(1/p) of every window of images (N, C, H, W), with p = norm_type."""
+    count = math.prod(sizes_for("lp_pool2d", "kernel_size", kernel_size, 2))
+    return _by_norm(avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode), norm_type, count)
+
+
 # --- to a given size --------------------------------------------------------------------------------------------------
 
 
@@ -192,12 +217,7 @@ def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ..
     return sizes_for(name, "output_size", [n if g is None else g for g, n in zip(given, own, strict=True)], count, 0)
 
 
-def along(x: Tensor, dim: int, matrix: np.ndarray) -> Tensor:
-    """The product with a matrix (out, in) along one axis."""
-    return (x.movedim(dim, -1) @ make(matrix.T.astype(x.array.dtype))).movedim(-1, dim).contiguous()
-
-
-def _adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
+def adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
     """Each mean of its own window alone: a product with a matrix would carry NaN from one window to all."""
     x = batched(name, input, count)
     for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
@@ -238,12 +258,12 @@ def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
     """Means over windows that divide input (N, C, L) into `output_size` parts."""
-    return _adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
+    return adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Means over windows that divide images (N, C, H, W) into `output_size` parts; None keeps an axis."""
-    return _adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
+    return adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.pooling import _adaptive_mean
+from tinygrad_tf.nn.functional.pooling import adaptive_mean
 from tinygrad_tf.ops.resample import Tap, resample
 from tinygrad_tf.tensor import Tensor
 
@@ -43,7 +43,7 @@ def interpolate(
     if 0 in input.shape[1:]:
         raise RuntimeError(f"interpolate: only the batch may be empty, got input {tuple(input.shape)}")
     if mode == "area":
-        return _adaptive_mean("interpolate", count, input, wanted)
+        return adaptive_mean("interpolate", count, input, wanted)
     for dim, (parts, factor) in enumerate(zip(wanted, factors, strict=True), 2):
         input = _resized(input, dim, parts, factor, mode, bool(align_corners), antialias)
     return input
@@ -148,42 +148,3 @@ def _cubic(a: float) -> Kernel:
         return np.where(d <= 1.0, near, np.where(d < 2.0, far, 0.0))
 
     return kernel
-
-
-def _factor(name: str, factor: int) -> int:
-    if factor < 1:
-        raise RuntimeError(f"{name}: the factor must be an integer from 1 on, got {factor!r}")
-    return factor
-
-
-def _needs_images(name: str, input: Tensor) -> None:
-    if input.ndim < 3:
-        raise RuntimeError(f"{name}: input must be (..., C, H, W), got shape {tuple(input.shape)}")
-
-
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """(..., C r^2, H, W) as (..., C, H r, W r): channels become pixels (Shi et al., 2016)."""
-    r = _factor("pixel_shuffle", upscale_factor)
-    _needs_images("pixel_shuffle", input)
-    *lead, channels, height, width = input.shape
-    if channels % (r * r):
-        raise RuntimeError(f"pixel_shuffle: {channels} channels do not divide by {r} * {r}")
-    x = input.reshape(*lead, channels // (r * r), r, r, height, width)
-    n = len(lead)
-    return x.permute(*range(n + 1), n + 3, n + 1, n + 4, n + 2).reshape(
-        *lead, channels // (r * r), height * r, width * r
-    )
-
-
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """(..., C, H r, W r) as (..., C r^2, H, W): the inverse of pixel_shuffle."""
-    r = _factor("pixel_unshuffle", downscale_factor)
-    _needs_images("pixel_unshuffle", input)
-    *lead, channels, height, width = input.shape
-    if height % r or width % r:
-        raise RuntimeError(f"pixel_unshuffle: height {height} and width {width} must divide by {r}")
-    x = input.reshape(*lead, channels, height // r, r, width // r, r)
-    n = len(lead)
-    return x.permute(*range(n + 1), n + 2, n + 4, n + 1, n + 3).reshape(
-        *lead, channels * r * r, height // r, width // r
-    )

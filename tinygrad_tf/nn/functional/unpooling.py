@@ -1,12 +1,11 @@
-"""What undoes max pooling, and pooling by the p-norm of every window."""
+"""What undoes max pooling."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from tinygrad_tf.nn.functional.convolution import Sizes, batched, sizes_for
-from tinygrad_tf.nn.functional.pooling import avg_pool1d, avg_pool2d
+from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
 from tinygrad_tf.tensor import Tensor
 
 
@@ -73,28 +72,3 @@ def max_unpool2d(
 ) -> Tensor:
     """The entries that max_pool2d kept, back at their `indices` in images (N, C, H, W), and 0 between them."""
     return _unpooled("max_unpool2d", 2, input, indices, kernel_size, stride, padding, output_size)
-
-
-def _by_norm(mean: Tensor, norm_type: float, count: int) -> Tensor:
-    """The p-th root of count times the means of x^p, and 0 where these are not positive."""
-    return (mean.sign() * mean.abs().relu() * count) ** (1.0 / norm_type)
-
-
-def lp_pool1d(
-    input: Tensor, norm_type: float, kernel_size: int, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """(sum x^p)^(1/p) of every window of input (N, C, L), with p = norm_type.
-
-    >>> from tinygrad_tf import tensor
-    >>> lp_pool1d(tensor([[[3.0, 4.0]]]), 2, 2)
-    tensor([[[5.]]])
-    """
-    return _by_norm(avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode), norm_type, kernel_size)
-
-
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None, ceil_mode: bool = False
-) -> Tensor:
-    """(sum x^p)^(1/p) of every window of images (N, C, H, W), with p = norm_type."""
-    count = math.prod(sizes_for("lp_pool2d", "kernel_size", kernel_size, 2))
-    return _by_norm(avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode), norm_type, count)

@@ -1,4 +1,4 @@
-"""Sums, means and maxima of the embeddings of several ids: bags of words."""
+"""Embeddings: the vectors of ids, looked up in a table, one by one or as the sum of a bag of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,53 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf import ops
 from tinygrad_tf.creation import zeros
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.layers import embedding
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Rows of weight (V, C) at the ids `input`. Gradients are dense, also with sparse=True."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise ValueError("embedding: max_norm and scale_grad_by_freq are not supported; scale the weight yourself")
+    if padding_idx is not None and weight.array.ndim:
+        rows = weight.array.shape[0]
+        if not -rows <= padding_idx < rows:
+            raise ValueError(f"embedding: padding_idx must be within the {rows} rows of weight, got {padding_idx}")
+        padding_idx %= rows
+    return ops.linear.embedding(input, weight, padding_idx)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 (*, num_classes) with a 1 at each id of `tensor` (*).
+
+    >>> from tinygrad_tf import tensor
+    >>> one_hot(tensor([0, 2]))
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    ids = tensor.array
+    if ids.dtype.kind not in "iu":
+        raise RuntimeError(f"one_hot: ids must be integers, got {ids.dtype}")
+    if num_classes == -1 and not ids.size:
+        raise RuntimeError("one_hot: give num_classes where there are no ids to count them from")
+    count = int(ids.max()) + 1 if num_classes == -1 else num_classes
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise RuntimeError(f"one_hot: ids must be in [0, {count - 1}], got {int(ids.min())} to {int(ids.max())}")
+    return make((ids[..., None] == np.arange(count)).astype(np.int64, order="C"))
+
+
+# --- bags -------------------------------------------------------------------------------------------------------------
 
 MODES = ("sum", "mean", "max")
 
