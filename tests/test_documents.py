@@ -65,8 +65,9 @@ def test_readme_names_every_file() -> None:
 
 @pytest.mark.parametrize("script", sorted((TOP / "examples").glob("*.py")), ids=lambda p: p.name)
 def test_examples(script: Path, tmp_path: Path) -> None:
-    """Examples run from anywhere, small when TINYGRAD_TF_SMALL is set."""
+    """Examples run from anywhere, small when TINYGRAD_TF_SMALL is set; what is written for PyTorch, by as_torch."""
     environment = {**os.environ, "TINYGRAD_TF_SMALL": "1", "MPLBACKEND": "Agg", "PYTHONPATH": str(TOP)}
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    how = ["-m", "tinygrad_tf.as_torch"] if "\nimport torch\n" in script.read_text(encoding="utf-8") else []
+    run = subprocess.run([sys.executable, *how, script], capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.strip()
