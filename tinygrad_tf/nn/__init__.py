@@ -32,43 +32,13 @@ from tinygrad_tf.nn.activation import (
 )
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention, Remembered
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
-from tinygrad_tf.nn.bags import EmbeddingBag
 from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
 from tinygrad_tf.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from tinygrad_tf.nn.convolution import (
-    CircularPad1d,
-    CircularPad2d,
-    ConstantPad1d,
-    ConstantPad2d,
-    Conv1d,
-    Conv2d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    Fold,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    Unfold,
-    ZeroPad1d,
-    ZeroPad2d,
-)
-from tinygrad_tf.nn.layers import (
-    AlphaDropout,
-    Bilinear,
-    CosineSimilarity,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    Embedding,
-    FeatureAlphaDropout,
-    Flatten,
-    Identity,
-    Linear,
-    PairwiseDistance,
-    Unflatten,
-)
+from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Fold, Unfold
+from tinygrad_tf.nn.distance import CosineSimilarity, PairwiseDistance
+from tinygrad_tf.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from tinygrad_tf.nn.embedding import Embedding, EmbeddingBag
+from tinygrad_tf.nn.flatten import Flatten, Unflatten
 from tinygrad_tf.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
@@ -78,6 +48,7 @@ from tinygrad_tf.nn.lazy import (
     LazyConvTranspose2d,
     LazyLinear,
 )
+from tinygrad_tf.nn.linear import Bilinear, Identity, Linear
 from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.loss import (
     BCELoss,
@@ -117,6 +88,18 @@ from tinygrad_tf.nn.norm import (
     LocalResponseNorm,
     RMSNorm,
 )
+from tinygrad_tf.nn.padding import (
+    CircularPad1d,
+    CircularPad2d,
+    ConstantPad1d,
+    ConstantPad2d,
+    ReflectionPad1d,
+    ReflectionPad2d,
+    ReplicationPad1d,
+    ReplicationPad2d,
+    ZeroPad1d,
+    ZeroPad2d,
+)
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.nn.parameter import UninitializedParameter as UninitializedParameter
 from tinygrad_tf.nn.pooling import (
@@ -126,14 +109,10 @@ from tinygrad_tf.nn.pooling import (
     AdaptiveMaxPool2d,
     AvgPool1d,
     AvgPool2d,
-    ChannelShuffle,
+    LPPool1d,
+    LPPool2d,
     MaxPool1d,
     MaxPool2d,
-    PixelShuffle,
-    PixelUnshuffle,
-    Upsample,
-    UpsamplingBilinear2d,
-    UpsamplingNearest2d,
 )
 from tinygrad_tf.nn.position import (
     AlibiPositions,
@@ -148,6 +127,8 @@ from tinygrad_tf.nn.position import (
     sinusoidal_table,
 )
 from tinygrad_tf.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from tinygrad_tf.nn.resize import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
+from tinygrad_tf.nn.shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from tinygrad_tf.nn.transformer import (
     Transformer,
     TransformerDecoder,
@@ -155,7 +136,7 @@ from tinygrad_tf.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from tinygrad_tf.nn.unpooling import LPPool1d, LPPool2d, MaxUnpool1d, MaxUnpool2d
+from tinygrad_tf.nn.unpooling import MaxUnpool1d, MaxUnpool2d
 
 __all__ = [
     "CELU",

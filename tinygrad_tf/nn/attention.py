@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn._sizes import check_size
-from tinygrad_tf.nn.layers import Linear
+from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.position import AttentionPositions

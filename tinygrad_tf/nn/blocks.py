@@ -9,8 +9,9 @@ from typing import Any
 from tinygrad_tf.nn._sizes import check_size
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
+from tinygrad_tf.nn.dropout import Dropout
 from tinygrad_tf.nn.functional.activation import gelu, relu, silu
-from tinygrad_tf.nn.layers import Dropout, Identity, Linear
+from tinygrad_tf.nn.linear import Identity, Linear
 from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.norm import BatchNorm1d, LayerNorm, RMSNorm

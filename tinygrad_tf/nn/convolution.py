@@ -1,4 +1,4 @@
-"""Convolutions as modules, and the padding and unfolding of images."""
+"""Convolutions as modules, and windows of images as columns."""
 
 from __future__ import annotations
 
@@ -168,93 +168,6 @@ class ConvTranspose2d(_TransposedConvolution):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.conv_transpose2d(input, self.weight, self.bias, *self._settings())
-
-
-# --- padding ----------------------------------------------------------------------------------------------------------
-
-
-class _Padding(Module):
-    """Entries at the ends of the last axes: the same number everywhere, or (left, right, top, bottom)."""
-
-    axes = 1
-    mode = "constant"
-    value: float | None = None
-
-    def __init__(self, padding: Any):
-        super().__init__()
-        count = 2 * self.axes
-        self.padding = (padding,) * count if isinstance(padding, int) else tuple(padding)
-        if len(self.padding) != count:
-            raise ValueError(f"{type(self).__name__}: padding must be an integer or {count} of them, got {padding!r}")
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pad(input, self.padding, self.mode, self.value)
-
-    def extra_repr(self) -> str:
-        return f"{self.padding}"
-
-
-class ConstantPad1d(_Padding):
-    """Adds `value` at both ends of the last axis."""
-
-    def __init__(self, padding: Any, value: float):
-        super().__init__(padding)
-        self.value = value
-
-    def extra_repr(self) -> str:
-        return f"padding={self.padding}, value={self.value}"
-
-
-class ConstantPad2d(ConstantPad1d):
-    """Adds `value` around images."""
-
-    axes = 2
-
-
-class ZeroPad1d(_Padding):
-    """Adds zeros at both ends of the last axis."""
-
-
-class ZeroPad2d(_Padding):
-    """Adds zeros around images."""
-
-    axes = 2
-
-
-class ReflectionPad1d(_Padding):
-    """Adds the mirror image, without the outermost entry."""
-
-    mode = "reflect"
-
-
-class ReflectionPad2d(ReflectionPad1d):
-    """Adds mirror images around images."""
-
-    axes = 2
-
-
-class ReplicationPad1d(_Padding):
-    """Repeats the outermost entries."""
-
-    mode = "replicate"
-
-
-class ReplicationPad2d(ReplicationPad1d):
-    """Repeats the outermost pixels."""
-
-    axes = 2
-
-
-class CircularPad1d(_Padding):
-    """Continues at the other end."""
-
-    mode = "circular"
-
-
-class CircularPad2d(CircularPad1d):
-    """Continues on the other side."""
-
-    axes = 2
 
 
 # --- windows as columns -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 from tinygrad_tf.creation import ones, zeros
 from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, _Convolution
-from tinygrad_tf.nn.layers import Linear
+from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, _BatchNorm
 from tinygrad_tf.nn.parameter import UninitializedParameter

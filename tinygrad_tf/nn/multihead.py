@@ -7,7 +7,7 @@ from typing import Any
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.functional.multihead import HeadWeights, multihead
-from tinygrad_tf.nn.layers import Linear
+from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor

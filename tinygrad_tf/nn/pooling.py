@@ -1,4 +1,4 @@
-"""Pooling and resizing as modules: each holds its settings and calls its twin in nn.functional."""
+"""Pooling as modules: each holds its settings and calls its twin in nn.functional."""
 
 from __future__ import annotations
 
@@ -109,6 +109,30 @@ class AvgPool2d(_AvgPool):
         return F.avg_pool2d(input, self.kernel_size, *settings)
 
 
+class _LPPool(Module):
+    def __init__(self, norm_type: float, kernel_size: Any, stride: Sizes | None = None, ceil_mode: bool = False):
+        super().__init__()
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+
+    def extra_repr(self) -> str:
+        sizes = f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
+        return f"{sizes}, ceil_mode={self.ceil_mode}"
+
+
+class LPPool1d(_LPPool):
+    """(sum x^p)^(1/p) of every window of x (N, C, L), with p = norm_type."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool1d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+
+class LPPool2d(_LPPool):
+    """(sum x^p)^(1/p) of every window of images (N, C, H, W), with p = norm_type."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.lp_pool2d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
+
+
 class _AdaptivePool(Module):
     def __init__(self, output_size: Any):
         super().__init__()
@@ -150,89 +174,3 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
-
-
-# --- resizing ---------------------------------------------------------------------------------------------------------
-
-
-class Upsample(Module):
-    """x (N, C, L) or (N, C, H, W) at another size, given as such or by a factor; see F.interpolate."""
-
-    def __init__(
-        self,
-        size: Any = None,
-        scale_factor: Any = None,
-        mode: str = "nearest",
-        align_corners: bool | None = None,
-        recompute_scale_factor: bool | None = None,
-    ):
-        super().__init__()
-        factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,)
-        exact = tuple(None if factor is None else float(factor) for factor in factors)
-        self.scale_factor: Any = exact if factors is scale_factor else exact[0]
-        self.size, self.mode = size, mode
-        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        settings = (self.mode, self.align_corners, self.recompute_scale_factor)
-        return F.interpolate(input, self.size, self.scale_factor, *settings)
-
-    def extra_repr(self) -> str:
-        how = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
-        return f"{how}, mode={self.mode!r}"
-
-
-class UpsamplingNearest2d(Upsample):
-    """Upsample images by repeating pixels."""
-
-    def __init__(self, size: Any = None, scale_factor: Any = None):
-        super().__init__(size, scale_factor)
-
-
-class UpsamplingBilinear2d(Upsample):
-    """Upsample images along straight lines between pixels, with the corners at the corners."""
-
-    def __init__(self, size: Any = None, scale_factor: Any = None):
-        super().__init__(size, scale_factor, "bilinear", align_corners=True)
-
-
-class ChannelShuffle(Module):
-    """The channels of all groups in turn (Zhang et al., 2018)."""
-
-    def __init__(self, groups: int):
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.channel_shuffle(input, self.groups)
-
-    def extra_repr(self) -> str:
-        return f"groups={self.groups}"
-
-
-class PixelShuffle(Module):
-    """(..., C r^2, H, W) as (..., C, H r, W r) (Shi et al., 2016)."""
-
-    def __init__(self, upscale_factor: int):
-        super().__init__()
-        self.upscale_factor = upscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_shuffle(input, self.upscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"upscale_factor={self.upscale_factor}"
-
-
-class PixelUnshuffle(Module):
-    """(..., C, H r, W r) as (..., C r^2, H, W): the inverse of PixelShuffle."""
-
-    def __init__(self, downscale_factor: int):
-        super().__init__()
-        self.downscale_factor = downscale_factor
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.pixel_unshuffle(input, self.downscale_factor)
-
-    def extra_repr(self) -> str:
-        return f"downscale_factor={self.downscale_factor}"

@@ -18,7 +18,8 @@ from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.container import ModuleList
-from tinygrad_tf.nn.layers import Dropout, Linear
+from tinygrad_tf.nn.dropout import Dropout
+from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.multihead import MultiheadAttention
 from tinygrad_tf.nn.norm import LayerNorm

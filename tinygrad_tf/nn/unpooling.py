@@ -1,4 +1,4 @@
-"""What undoes max pooling, and pooling by norms, as modules: each holds its settings and calls its twin."""
+"""What undoes max pooling, as modules: each holds its settings and calls its twin in nn.functional."""
 
 from __future__ import annotations
 
@@ -46,27 +46,3 @@ class MaxUnpool2d(_MaxUnpool):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-
-class _LPPool(Module):
-    def __init__(self, norm_type: float, kernel_size: Any, stride: Sizes | None = None, ceil_mode: bool = False):
-        super().__init__()
-        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
-
-    def extra_repr(self) -> str:
-        sizes = f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}"
-        return f"{sizes}, ceil_mode={self.ceil_mode}"
-
-
-class LPPool1d(_LPPool):
-    """(sum x^p)^(1/p) of every window of x (N, C, L), with p = norm_type."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool1d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
-
-
-class LPPool2d(_LPPool):
-    """(sum x^p)^(1/p) of every window of images (N, C, H, W), with p = norm_type."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.lp_pool2d(input, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)

@@ -1,0 +1,60 @@
+"""Dropout as modules: each holds its settings and calls its twin in nn.functional."""
+
+from __future__ import annotations
+
+from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn.module import Module
+from tinygrad_tf.tensor import Tensor
+
+
+class Dropout(Module):
+    """In training, zero each element with probability p and scale the rest by 1 / (1 - p)."""
+
+    def __init__(self, p: float = 0.5, inplace: bool = False):
+        super().__init__()
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"{type(self).__name__}: p must be in [0, 1], got {p}")
+        self.p, self.inplace = p, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        if (self.p == 0.0 or not self.training) and isinstance(input, Tensor) and 0.0 <= self.p <= 1.0:
+            return input  # as F.dropout does: most models call it several times a layer
+        return F.dropout(input, self.p, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """Dropout of whole channels of (N, C, L)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(Dropout):
+    """Dropout of whole channels of (N, C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(Dropout):
+    """Dropout of whole channels of (N, C, D, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(Dropout):
+    """Dropout that keeps mean 0 and variance 1, for networks with SELU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(Dropout):
+    """Alpha dropout of whole channels of (N, C, *)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
