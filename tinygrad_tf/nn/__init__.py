@@ -30,6 +30,9 @@ from tinygrad_tf.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from tinygrad_tf.nn.alignment import (
+    CTCLoss,
+)
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention, Remembered
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
 from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
@@ -53,26 +56,25 @@ from tinygrad_tf.nn.linear_attention import LinearAttention
 from tinygrad_tf.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
-    CosineEmbeddingLoss,
     CrossEntropyLoss,
     GaussianNLLLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
-    MarginRankingLoss,
     MSELoss,
+    MultiLabelSoftMarginLoss,
     NLLLoss,
+    PoissonNLLLoss,
     SmoothL1Loss,
-    TripletMarginLoss,
 )
 from tinygrad_tf.nn.margins import (
-    CTCLoss,
+    CosineEmbeddingLoss,
     HingeEmbeddingLoss,
+    MarginRankingLoss,
     MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
     MultiMarginLoss,
-    PoissonNLLLoss,
     SoftMarginLoss,
+    TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
 from tinygrad_tf.nn.masks import causal_mask, combine_masks, padding_mask, window_mask

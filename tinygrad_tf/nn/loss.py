@@ -1,11 +1,11 @@
-"""Losses as modules: each holds its settings and calls its twin in nn.functional."""
+"""Losses of classes, labels and numbers as modules: each holds its settings and calls its twin in nn.functional."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn.functional.loss import reduction_of
+from tinygrad_tf.nn.functional._reduction import reduction_of
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.tensor import Tensor
 
@@ -34,46 +34,7 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
-class L1Loss(_Loss):
-    """The mean of |input - target|."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.l1_loss(input, target, reduction=self.reduction)
-
-
-class MSELoss(_Loss):
-    """The mean of (input - target)^2."""
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.mse_loss(input, target, reduction=self.reduction)
-
-
-class SmoothL1Loss(_Loss):
-    """Quadratic within beta of the target, linear beyond."""
-
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        beta: float = 1.0,
-    ):
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
-
-class HuberLoss(_Loss):
-    """Quadratic within delta of the target, linear beyond."""
-
-    def __init__(self, reduction: str = "mean", delta: float = 1.0):
-        super().__init__(reduction=reduction)
-        self.delta = delta
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.huber_loss(input, target, self.reduction, self.delta)
+# --- classes ----------------------------------------------------------------------------------------------------------
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -136,6 +97,9 @@ class KLDivLoss(_Loss):
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
+# --- probabilities of yes and no --------------------------------------------------------------------------------------
+
+
 class BCELoss(_WeightedLoss):
     """-(t log p + (1 - t) log(1 - p)) for probabilities."""
 
@@ -164,6 +128,58 @@ class BCEWithLogitsLoss(_WeightedLoss):
         return F.binary_cross_entropy_with_logits(input, target, self.weight, **settings)
 
 
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over the labels of the binary cross entropy of sigmoid(input) with target."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+class L1Loss(_Loss):
+    """The mean of |input - target|."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class MSELoss(_Loss):
+    """The mean of (input - target)^2."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic within beta of the target, linear beyond."""
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Quadratic within delta of the target, linear beyond."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return F.huber_loss(input, target, self.reduction, self.delta)
+
+
 class GaussianNLLLoss(_Loss):
     """How unlikely the target is under a normal distribution with mean `input` and variance `var`."""
 
@@ -175,48 +191,20 @@ class GaussianNLLLoss(_Loss):
         return F.gaussian_nll_loss(input, target, var, self.full, self.eps, self.reduction)
 
 
-class _MarginLoss(_Loss):
+class PoissonNLLLoss(_Loss):
+    """rate - target log(rate), of the logarithm of the rate unless log_input is False."""
+
     def __init__(
         self,
-        margin: float = 0.0,
+        log_input: bool = True,
+        full: bool = False,
         size_average: bool | None = None,
+        eps: float = 1e-8,
         reduce: bool | None = None,
         reduction: str = "mean",
     ):
         super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+        self.log_input, self.full, self.eps = log_input, full, eps
 
-
-class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos of two vectors where the target is 1, max(0, cos - margin) where it is -1."""
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
-
-
-class MarginRankingLoss(_MarginLoss):
-    """max(0, margin - target (input1 - input2)), with target 1 or -1."""
-
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
-
-
-class TripletMarginLoss(_Loss):
-    """max(0, |anchor - positive| - |anchor - negative| + margin)."""
-
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ):
-        super().__init__(size_average, reduce, reduction)
-        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
-
-    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        settings: dict[str, Any] = {"p": self.p, "eps": self.eps, "swap": self.swap, "reduction": self.reduction}
-        return F.triplet_margin_loss(anchor, positive, negative, self.margin, **settings)
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        return F.poisson_nll_loss(log_input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)

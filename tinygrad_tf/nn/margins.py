@@ -1,12 +1,15 @@
-"""Losses of margins, labels and counts, and of texts without an alignment, as modules."""
+"""Losses that want scores, or distances, apart by a margin, as modules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn.loss import _Loss, _WeightedLoss
 from tinygrad_tf.tensor import Tensor
+
+# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -61,11 +64,54 @@ class MultiLabelMarginLoss(_Loss):
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
-class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The mean over the labels of the binary cross entropy of sigmoid(input) with target."""
+# --- pairs and triplets -----------------------------------------------------------------------------------------------
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+class _MarginLoss(_Loss):
+    def __init__(
+        self,
+        margin: float = 0.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """1 - cos of two vectors where the target is 1, max(0, cos - margin) where it is -1."""
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class MarginRankingLoss(_MarginLoss):
+    """max(0, margin - target (input1 - input2)), with target 1 or -1."""
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, |anchor - positive| - |anchor - negative| + margin)."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        settings: dict[str, Any] = {"p": self.p, "eps": self.eps, "swap": self.swap, "reduction": self.reduction}
+        return F.triplet_margin_loss(anchor, positive, negative, self.margin, **settings)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -95,46 +141,3 @@ class TripletMarginWithDistanceLoss(_Loss):
             swap=self.swap,
             reduction=self.reduction,
         )
-
-
-class PoissonNLLLoss(_Loss):
-    """rate - target log(rate), of the logarithm of the rate unless log_input is False."""
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ):
-        super().__init__(size_average, reduce, reduction)
-        self.log_input, self.full, self.eps = log_input, full, eps
-
-    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        return F.poisson_nll_loss(log_input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)
-
-
-class CTCLoss(_Loss):
-    """-log of the probability that frames spell a text, with blanks between its letters or not.
-
-    >>> import tinygrad_tf as tg
-    >>> frames = tg.zeros(4, 1, 3).log_softmax(-1)  # (T, N, C)
-    >>> CTCLoss(reduction="sum")(frames, tg.tensor([[1, 2]]), [4], [2])
-    tensor(1.6864)
-    """
-
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
-        super().__init__(reduction=reduction)
-        self.blank, self.zero_infinity = blank, zero_infinity
-
-    def forward(
-        self,
-        log_probs: Tensor,
-        targets: Tensor,
-        input_lengths: Tensor | Sequence[int],
-        target_lengths: Tensor | Sequence[int],
-    ) -> Tensor:
-        lengths = (input_lengths, target_lengths)
-        return F.ctc_loss(log_probs, targets, *lengths, self.blank, self.reduction, self.zero_infinity)

@@ -63,25 +63,25 @@ from tinygrad_tf.nn.functional.linear import bilinear, linear
 from tinygrad_tf.nn.functional.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
-    cosine_embedding_loss,
     cross_entropy,
     gaussian_nll_loss,
     huber_loss,
     kl_div,
     l1_loss,
-    margin_ranking_loss,
     mse_loss,
+    multilabel_soft_margin_loss,
     nll_loss,
+    poisson_nll_loss,
     smooth_l1_loss,
-    triplet_margin_loss,
 )
 from tinygrad_tf.nn.functional.margins import (
+    cosine_embedding_loss,
     hinge_embedding_loss,
+    margin_ranking_loss,
     multi_margin_loss,
     multilabel_margin_loss,
-    multilabel_soft_margin_loss,
-    poisson_nll_loss,
     soft_margin_loss,
+    triplet_margin_loss,
     triplet_margin_with_distance_loss,
 )
 from tinygrad_tf.nn.functional.multihead import multi_head_attention_forward

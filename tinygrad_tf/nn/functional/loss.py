@@ -1,4 +1,4 @@
-"""Losses: a number that says how far the input is from the target."""
+"""Losses: a number that says how far the input is from the target, of classes, labels and numbers."""
 
 from __future__ import annotations
 
@@ -9,55 +9,16 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.activation import log_softmax
-from tinygrad_tf.nn.functional.distance import pairwise_distance
+from tinygrad_tf.nn.functional._reduction import check_same_shape, reduced, reduction_of, warn_of_broadcasting
+from tinygrad_tf.nn.functional.activation import log_softmax, logsigmoid
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.activation import softplus
-from tinygrad_tf.ops.elementwise import abs_, clamp, exp, log, minimum, sqrt, where
+from tinygrad_tf.ops.elementwise import abs_, exp, log, where
 from tinygrad_tf.ops.loss import binary_cross_entropy_, check_target
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.tensor import Tensor
-
-
-def reduced(name: str, losses: Tensor, reduction: str) -> Tensor:
-    """The mean or the sum of all entries, or the entries themselves."""
-    if reduction == "mean":
-        return losses.mean()
-    if reduction == "sum":
-        return losses.sum()
-    if reduction != "none":
-        raise ValueError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    return losses
-
-
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """PyTorch's two old arguments, still found in tutorials, as a reduction."""
-    if size_average is None and reduce is None:
-        return reduction
-    if isinstance(size_average, Tensor) or isinstance(reduce, Tensor):
-        raise RuntimeError(
-            "a loss is made with its options, and then called with input and target: nn.MSELoss()(input, target)"
-        )
-    new = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce are deprecated, use reduction={new!r}", stacklevel=3)
-    return new
-
-
-def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
-    if input.array.shape != target.array.shape:
-        warnings.warn(
-            f"{name}: input {input.array.shape} and target {target.array.shape} differ and are broadcast; "
-            "give them the same shape",
-            stacklevel=3,
-        )
-
-
-def _need_same_shape(name: str, input: Tensor, target: Tensor) -> None:
-    if input.array.shape != target.array.shape:
-        raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
-
 
 # --- classes ----------------------------------------------------------------------------------------------------------
 
@@ -167,7 +128,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are cut at -100."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _need_same_shape("binary_cross_entropy", input, target)
+    check_same_shape("binary_cross_entropy", input, target)
     if input.array.size and not (input.array.min() >= 0 and input.array.max() <= 1):
         raise RuntimeError(
             "binary_cross_entropy: input must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
@@ -188,13 +149,30 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy(sigmoid(input), target) without overflow: (1 - t) x + softplus(-x)."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _need_same_shape("binary_cross_entropy_with_logits", input, target)
+    check_same_shape("binary_cross_entropy_with_logits", input, target)
     soft = softplus(-input)
     losses = (1.0 - target) * input + (soft if pos_weight is None else soft * ((pos_weight - 1.0) * target + 1.0))
     losses = losses if weight is None else losses * weight
     if target.is_floating_point():  # whose dtype it has in PyTorch
         losses = losses.to(target.dtype)
     return reduced("binary_cross_entropy_with_logits", losses, reduction)
+
+
+@raised
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over the labels, on the last axis, of the binary cross entropy of sigmoid(input) with target."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    check_same_shape("multilabel_soft_margin_loss", input, target)
+    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    losses = losses if weight is None else losses * weight
+    return reduced("multilabel_soft_margin_loss", losses.mean(-1), reduction)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -211,7 +189,7 @@ def mse_loss(
 ) -> Tensor:
     """The mean of (input - target)^2; with weight, the weighted mean."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _same_shape("mse_loss", input, target)
+    warn_of_broadcasting("mse_loss", input, target)
     difference = input - target
     return _weighted("mse_loss", difference * difference, weight, reduction)
 
@@ -227,7 +205,7 @@ def l1_loss(
 ) -> Tensor:
     """The mean of |input - target|; with weight, the weighted mean."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _same_shape("l1_loss", input, target)
+    warn_of_broadcasting("l1_loss", input, target)
     return _weighted("l1_loss", abs_(input - target), weight, reduction)
 
 
@@ -249,7 +227,7 @@ def smooth_l1_loss(
 ) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, d - beta / 2 elsewhere (Girshick, 2015)."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _same_shape("smooth_l1_loss", input, target)
+    warn_of_broadcasting("smooth_l1_loss", input, target)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     d = abs_(input - target)
@@ -266,13 +244,13 @@ def huber_loss(
 
     weight: a factor for each element; their mean is over all elements (that of mse_loss is a weighted one).
     """
-    _same_shape("huber_loss", input, target)
+    warn_of_broadcasting("huber_loss", input, target)
     if delta <= 0:
         raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
     d = abs_(input - target)
     losses = where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
     if weight is not None:
-        _same_shape("huber_loss", losses, weight)
+        warn_of_broadcasting("huber_loss", losses, weight)
         losses = losses * weight
     return reduced("huber_loss", losses, reduction)
 
@@ -295,70 +273,25 @@ def gaussian_nll_loss(
     return reduced("gaussian_nll_loss", losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
 
 
-# --- pairs and triplets -----------------------------------------------------------------------------------------------
-
-
 @raised
-def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
+def poisson_nll_loss(
+    input: Tensor,
     target: Tensor,
-    margin: float = 0.0,
+    log_input: bool = True,
+    full: bool = False,
     size_average: bool | None = None,
+    eps: float = 1e-8,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """rate - target log(rate), where `input` is the logarithm of the rate, or the rate itself (log_input=False).
+
+    full: with Stirling's approximation of log(target!), for targets above 1.
+    """
     reduction = reduction_of(size_average, reduce, reduction)
-    if not input1.ndim == input2.ndim == target.ndim + 1 or target.ndim > 1:
-        got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
-        raise RuntimeError(f"cosine_embedding_loss: needs (N, D), (N, D), (N,) or (D,), (D,), (), got {got}")
-    square1, square2 = (input1 * input1).sum(-1), (input2 * input2).sum(-1)
-    cosine = (input1 * input2).sum(-1) / sqrt((square1 + 1e-12) * (square2 + 1e-12))
-    losses = where(target == 1, 1.0 - cosine, clamp(cosine - margin, 0.0))
-    return reduced("cosine_embedding_loss", losses, reduction)
-
-
-@raised
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, margin - target (input1 - input2)), with target 1 or -1."""
-    reduction = reduction_of(size_average, reduce, reduction)
-    if not input1.ndim == input2.ndim == target.ndim:
-        got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
-        raise RuntimeError(f"margin_ranking_loss: all tensors need as many dimensions, got {got}")
-    losses = ops.elementwise.relu(-target * (input1 - input2) + margin)
-    return reduced("margin_ranking_loss", losses, reduction)
-
-
-@raised
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """max(0, |anchor - positive| - |anchor - negative| + margin) (Schroff et al., 2015)."""
-    if not margin > 0:
-        raise ValueError(f"triplet_margin_loss: margin must be above 0, got {margin}")
-    if not anchor.ndim == positive.ndim == negative.ndim:
-        got = ", ".join(str(t.array.shape) for t in (anchor, positive, negative))
-        raise RuntimeError(f"triplet_margin_loss: all tensors need as many dimensions, got {got}")
-    reduction = reduction_of(size_average, reduce, reduction)
-    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
-    if swap:
-        far = minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced("triplet_margin_loss", ops.elementwise.relu(near - far + margin), reduction)
+    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        many = target > 1
+        count = where(many, target, 1.0)
+        losses = losses + where(many, count * log(count) - count + 0.5 * log(2 * math.pi * count), 0.0)
+    return reduced("poisson_nll_loss", losses, reduction)

@@ -1,26 +1,21 @@
-"""Losses that want scores apart by a margin, scores of several labels at once, and counts."""
+"""Losses that want scores, or distances, apart by a margin."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.activation import logsigmoid
+from tinygrad_tf.nn.functional._reduction import check_same_shape, reduced, reduction_of
 from tinygrad_tf.nn.functional.distance import pairwise_distance
-from tinygrad_tf.nn.functional.loss import reduced, reduction_of
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops.activation import softplus
-from tinygrad_tf.ops.elementwise import exp, log, minimum, relu, where
+from tinygrad_tf.ops.elementwise import clamp, minimum, relu, sqrt, where
 from tinygrad_tf.tensor import Tensor
 
-
-def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
-    if input.array.shape != target.array.shape:
-        raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
+# --- scores -----------------------------------------------------------------------------------------------------------
 
 
 @raised
@@ -94,7 +89,7 @@ def multilabel_margin_loss(
     A row of `target` holds the numbers of its labels, and -1 behind the last one.
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _same_shape("multilabel_margin_loss", input, target)
+    check_same_shape("multilabel_margin_loss", input, target)
     if input.ndim > 2:
         raise RuntimeError(f"multilabel_margin_loss: input must be (N, C) or (C,), got {tuple(input.shape)}")
     if input.ndim == 0:  # one class
@@ -111,21 +106,75 @@ def multilabel_margin_loss(
     return reduced("multilabel_margin_loss", losses.reshape(input.shape[:-1]), reduction)
 
 
+# --- pairs and triplets -----------------------------------------------------------------------------------------------
+
+
 @raised
-def multilabel_soft_margin_loss(
-    input: Tensor,
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
     target: Tensor,
-    weight: Tensor | None = None,
+    margin: float = 0.0,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over the labels, on the last axis, of the binary cross entropy of sigmoid(input) with target."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _same_shape("multilabel_soft_margin_loss", input, target)
-    losses = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
-    losses = losses if weight is None else losses * weight
-    return reduced("multilabel_soft_margin_loss", losses.mean(-1), reduction)
+    if not input1.ndim == input2.ndim == target.ndim + 1 or target.ndim > 1:
+        got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
+        raise RuntimeError(f"cosine_embedding_loss: needs (N, D), (N, D), (N,) or (D,), (D,), (), got {got}")
+    square1, square2 = (input1 * input1).sum(-1), (input2 * input2).sum(-1)
+    cosine = (input1 * input2).sum(-1) / sqrt((square1 + 1e-12) * (square2 + 1e-12))
+    losses = where(target == 1, 1.0 - cosine, clamp(cosine - margin, 0.0))
+    return reduced("cosine_embedding_loss", losses, reduction)
+
+
+def _check_dimensions(name: str, *tensors: Tensor) -> None:
+    if len({t.ndim for t in tensors}) > 1:
+        got = ", ".join(str(t.array.shape) for t in tensors)
+        raise RuntimeError(f"{name}: all tensors need as many dimensions, got {got}")
+
+
+@raised
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin - target (input1 - input2)), with target 1 or -1."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    _check_dimensions("margin_ranking_loss", input1, input2, target)
+    losses = relu(-target * (input1 - input2) + margin)
+    return reduced("margin_ranking_loss", losses, reduction)
+
+
+@raised
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, |anchor - positive| - |anchor - negative| + margin) (Schroff et al., 2015)."""
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_loss: margin must be above 0, got {margin}")
+    _check_dimensions("triplet_margin_loss", anchor, positive, negative)
+    reduction = reduction_of(size_average, reduce, reduction)
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced("triplet_margin_loss", relu(near - far + margin), reduction)
 
 
 @raised
@@ -147,27 +196,3 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = minimum(far, distance(positive, negative))
     return reduced("triplet_margin_with_distance_loss", relu(margin + near - far), reduction)
-
-
-@raised
-def poisson_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    log_input: bool = True,
-    full: bool = False,
-    size_average: bool | None = None,
-    eps: float = 1e-8,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """rate - target log(rate), where `input` is the logarithm of the rate, or the rate itself (log_input=False).
-
-    full: with Stirling's approximation of log(target!), for targets above 1.
-    """
-    reduction = reduction_of(size_average, reduce, reduction)
-    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
-    if full:
-        many = target > 1
-        count = where(many, target, 1.0)
-        losses = losses + where(many, count * log(count) - count + 0.5 * log(2 * math.pi * count), 0.0)
-    return reduced("poisson_nll_loss", losses, reduction)
