@@ -36,6 +36,7 @@ from tinygrad_tf.nn.alignment import (
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention, Remembered
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
 from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
+from tinygrad_tf.nn.cells import GRUCell, LSTMCell, RNNCell
 from tinygrad_tf.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Fold, Unfold
 from tinygrad_tf.nn.distance import CosineSimilarity, PairwiseDistance
@@ -128,7 +129,7 @@ from tinygrad_tf.nn.position import (
     rotation,
     sinusoidal_table,
 )
-from tinygrad_tf.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from tinygrad_tf.nn.recurrent import GRU, LSTM, RNN
 from tinygrad_tf.nn.resize import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
 from tinygrad_tf.nn.shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
 from tinygrad_tf.nn.transformer import (

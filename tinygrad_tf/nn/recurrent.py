@@ -1,97 +1,24 @@
 """Recurrent layers, which the Transformer replaced: RNN, LSTM and GRU, with PyTorch's names, shapes and results.
 
-    RNN    h' = tanh(W x + b + U h + c)                                        Elman, 1990
-    LSTM   c' = f c + i g, h' = o tanh(c')                                     Hochreiter and Schmidhuber, 1997
-    GRU    h' = (1 - z) n + z h, n = tanh(W x + b + r (U h + c))               Cho et al., 2014
-
-T steps follow one another, so that neither their work nor their gradients can be done side by side. Shapes: N batch,
-T time, I input_size, H hidden_size.
+What each does in one step stands in cells.py. T steps follow one another, so that neither their work nor their
+gradients can be done side by side. Shapes: N batch, T time, I input_size, H hidden_size.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.functions import cat, stack
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn import init
 from tinygrad_tf.nn._sizes import check_size
-from tinygrad_tf.nn.module import Module
+from tinygrad_tf.nn.cells import GRUStep, LSTMStep, RNNStep, State, Step, check_nonlinearity
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils.rnn import PackedSequence
 from tinygrad_tf.tensor import Tensor
 
-State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
 
-
-# --- one step, of a layer and of a cell alike -------------------------------------------------------------------------
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": F.tanh, "relu": F.relu}
-
-
-def _check_nonlinearity(nonlinearity: str) -> str:
-    if nonlinearity not in ACTIVATIONS:
-        raise ValueError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}; got {nonlinearity!r}")
-    return nonlinearity
-
-
-class _Step:
-    """The next state, from W x + b, U h + c (both (N, gates H)) and the state before."""
-
-    gates = 1
-    states = 1
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        raise NotImplementedError
-
-    def _as_state(self, hx: Any) -> State:
-        """What was given as a state, h or (h, c), as a tuple."""
-        given = tuple(hx) if isinstance(hx, (tuple, list)) else (hx,)
-        if len(given) != self.states or not all(isinstance(s, Tensor) for s in given):
-            wanted = "a tensor" if self.states == 1 else "(h, c)"
-            got = ", ".join(type(s).__name__ for s in given)
-            raise RuntimeError(f"{type(self).__name__}: the state must be {wanted}, got {got or 'nothing'}")
-        return given
-
-
-class _RNNStep(_Step):
-    nonlinearity: str
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return (ACTIVATIONS[self.nonlinearity](x + h),)
-
-
-class _LSTMStep(_Step):
-    """Gates in PyTorch's order: input, forget, cell, output."""
-
-    gates = 4
-    states = 2
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        i, f, g, o = (x + h).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
-
-
-class _GRUStep(_Step):
-    """Gates in PyTorch's order: reset, update, new. The reset gate acts on U h + c, as in cuDNN."""
-
-    gates = 3
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
-        z = (xz + hz).sigmoid()
-        n = (xn + (xr + hr).sigmoid() * hn).tanh()
-        return (n + z * (state[0] - n),)
-
-
-# --- layers -----------------------------------------------------------------------------------------------------------
-
-
-class _Recurrent(_Step, Module):
+class _Recurrent(Step):
     """What the three layers share: parameters, directions, the stack of layers, and the walk through time."""
 
     def __init__(
@@ -146,11 +73,6 @@ class _Recurrent(_Step, Module):
             shapes |= {"weight_hr": (self.proj_size, self.hidden_size)}
         for name, shape in shapes.items():
             setattr(self, f"{name}{suffix}", Parameter(empty(shape, device=device, dtype=dtype)))
-
-    def reset_parameters(self) -> None:
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
 
     @property
     def _flat_weights_names(self) -> list[str]:
@@ -269,7 +191,7 @@ class _Recurrent(_Step, Module):
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 
 
-class RNN(_RNNStep, _Recurrent):
+class RNN(RNNStep, _Recurrent):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman, 1990), or with ReLU; weights are PyTorch's weight_ih_l0, ...
 
     >>> from tinygrad_tf import nn, zeros
@@ -291,12 +213,12 @@ class RNN(_RNNStep, _Recurrent):
         device: Any = None,
         dtype: Any = None,
     ):
-        self.nonlinearity = _check_nonlinearity(nonlinearity)
+        self.nonlinearity = check_nonlinearity(nonlinearity)
         kinds = {"device": device, "dtype": dtype}
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, **kinds)
 
 
-class LSTM(_LSTMStep, _Recurrent):
+class LSTM(LSTMStep, _Recurrent):
     """c' = f c + i g and h' = o tanh(c') with gates i, f, g, o, whose rows stand in this order in the weights
     (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000).
 
@@ -309,88 +231,11 @@ class LSTM(_LSTMStep, _Recurrent):
     """
 
 
-class GRU(_GRUStep, _Recurrent):
+class GRU(GRUStep, _Recurrent):
     """h' = (1 - z) n + z h with gates r, z, n, whose rows stand in this order in the weights (Cho et al., 2014).
 
     >>> from tinygrad_tf import nn, zeros
     >>> out, h = nn.GRU(input_size=3, hidden_size=4, bidirectional=True)(zeros(5, 2, 3))
     >>> tuple(out.shape), tuple(h.shape)
     ((5, 2, 8), (2, 2, 4))
-    """
-
-
-# --- cells: one step, for decoders that feed on their own output ------------------------------------------------------
-
-
-class _Cell(_Step, Module):
-    """One step of one layer, with PyTorch's weight_ih, weight_hh, bias_ih and bias_hh."""
-
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
-        super().__init__()
-        self.input_size = check_size(f"{self._get_name()}: input_size", input_size)
-        self.hidden_size = check_size(f"{self._get_name()}: hidden_size", hidden_size)
-        rows = self.gates * hidden_size
-        self.weight_ih = Parameter(empty(rows, input_size, device=device, dtype=dtype))
-        self.weight_hh = Parameter(empty(rows, hidden_size, device=device, dtype=dtype))
-        self.bias_ih = Parameter(empty(rows, dtype=dtype)) if bias else None
-        self.bias_hh = Parameter(empty(rows, dtype=dtype)) if bias else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        bound = 1.0 / math.sqrt(self.hidden_size)
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
-
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """input (N, I) or (I,) and the state before, h (N, H) or (h, c), to the state behind."""
-        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"{self._get_name()}: input must be (N, I) or (I,) with I = {self.input_size}, got {tuple(input.shape)}"
-            )
-        shape = (*input.shape[:-1], self.hidden_size)
-        if hx is None:
-            hx = (zeros(*shape, dtype=input.dtype),) * self.states
-        state = self._as_state(hx)
-        if any(tuple(s.shape) != shape for s in state):
-            shapes = ", ".join(str(tuple(s.shape)) for s in state)
-            raise RuntimeError(f"{self._get_name()}: the state must be of shape {shape}, got {shapes}")
-        x = F.linear(input, self.weight_ih, self.bias_ih)
-        state = self.step(x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
-        return state[0] if self.states == 1 else state
-
-    def extra_repr(self) -> str:
-        bias = "" if self.bias_ih is not None else ", bias=False"
-        return f"{self.input_size}, {self.hidden_size}{bias}"
-
-
-class RNNCell(_RNNStep, _Cell):
-    """One step of an RNN: input (N, I) and h (N, H) to h (N, H)."""
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
-    ):
-        self.nonlinearity = _check_nonlinearity(nonlinearity)
-        super().__init__(input_size, hidden_size, bias, device, dtype)
-
-    def extra_repr(self) -> str:
-        kind = "" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}"
-        return super().extra_repr() + kind
-
-
-class LSTMCell(_LSTMStep, _Cell):
-    """One step of an LSTM: input (N, I) and (h, c) to (h, c)."""
-
-
-class GRUCell(_GRUStep, _Cell):
-    """One step of a GRU: input (N, I) and h (N, H) to h (N, H).
-
-    >>> from tinygrad_tf import nn, zeros
-    >>> tuple(nn.GRUCell(3, 4)(zeros(2, 3)).shape)
-    (2, 4)
     """
