@@ -1,4 +1,5 @@
-"""Hooks: functions of the user that run before and behind a module's forward, and when gradients come back to it.
+"""Hooks: functions of the user that run before and behind a module's forward, when gradients come back to it, and when
+its state is saved or loaded.
 
 For the gradients, what goes into a module and what comes out of it passes through operations that change nothing and
 call the hooks on the way back.
@@ -29,11 +30,74 @@ class GivenMore:
         return self.hook(*args)
 
 
-def add_hook(hooks: dict[int, Hook], hook: Hook, prepend: bool = False, more: bool = False) -> RemovableHandle:
-    """Put `hook` behind the others, or before them. more: it is to be given more than others."""
-    if not callable(hook):
-        raise TypeError(f"hook must be a function to be called with the module, got {type(hook).__name__}")
-    return put_hook(hooks, GivenMore(hook) if more else hook, prepend)
+class Hooked:
+    """The half of Module that takes hooks: for its calls and their gradients, and for its state_dict."""
+
+    _hooked: bool = False  # whether there ever was a hook for calls
+    _forward_hooks: dict[int, Hook] = {}  # noqa: RUF012 - replaced by an own dictionary at the first hook
+    _forward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _backward_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _backward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _state_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _state_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _load_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
+    _load_post_hooks: dict[int, Hook] = {}  # noqa: RUF012
+
+    def _add_hook(self, kind: str, hook: Hook, prepend: bool = False, more: bool = False) -> RemovableHandle:
+        """Put `hook` behind the others of its kind, or before them. more: it is to be given more than others."""
+        if not callable(hook):
+            raise TypeError(f"hook must be a function to be called with the module, got {type(hook).__name__}")
+        return put_hook(self.__dict__.setdefault(kind, {}), GivenMore(hook) if more else hook, prepend)
+
+    def _add_call_hook(self, kind: str, hook: Hook, prepend: bool, more: bool = False) -> RemovableHandle:
+        handle = self._add_hook(kind, hook, prepend, more)
+        object.__setattr__(self, "_hooked", True)
+        return handle
+
+    def register_forward_hook(self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
+        """Call hook(module, args, output) after each forward; what it returns replaces the output."""
+        return self._add_call_hook("_forward_hooks", hook, prepend, with_kwargs)
+
+    def register_forward_pre_hook(
+        self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, args) before each forward; what it returns replaces the arguments."""
+        return self._add_call_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
+
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) when the gradients of the arguments are there.
+
+        Both are tuples with a gradient or None for each positional argument and each result; a tuple that the hook
+        returns replaces grad_input. Where no argument wants a gradient, grad_input is all None.
+        """
+        return self._add_call_hook("_backward_hooks", hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call hook(module, grad_output) when the gradients of the results are there; what it returns replaces them."""
+        return self._add_call_hook("_backward_pre_hooks", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata) when the module's tensors are in the state_dict."""
+        return self._add_hook("_state_hooks", hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, prefix, keep_vars) before the module's tensors go into a state_dict."""
+        return self._add_hook("_state_pre_hooks", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, ...) with the arguments of `_load_from_state_dict` before the module is loaded."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook: Hook, with_module: bool = False) -> RemovableHandle:
+        return self._add_hook("_load_pre_hooks", hook, more=with_module)
+
+    def register_load_state_dict_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call hook(module, incompatible_keys) when the module is loaded; it may empty the lists of these keys."""
+        return self._add_hook("_load_post_hooks", hook)
 
 
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

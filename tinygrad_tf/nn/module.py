@@ -15,7 +15,7 @@ from tinygrad_tf.dtypes import DType, array_dtype, bfloat16
 from tinygrad_tf.engine import RemovableHandle as RemovableHandle
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn._held import Held, HeldBuffers
-from tinygrad_tf.nn._hooks import GivenMore, add_hook, call_with_hooks
+from tinygrad_tf.nn._hooks import GivenMore, Hooked, call_with_hooks
 from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
 from tinygrad_tf.nn._state import collect_state, load_state, names_of_own
@@ -23,7 +23,7 @@ from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
 
 
-class Module:
+class Module(Hooked):
     """Base class: set Parameters and Modules as attributes, write `forward`, and call the module.
 
     >>> from tinygrad_tf import nn, ones
@@ -38,15 +38,6 @@ class Module:
     """
 
     training: bool = True
-    _hooked: bool = False  # whether there ever was a hook
-    _forward_hooks: dict[int, Hook] = {}  # noqa: RUF012 - replaced by an own dictionary at the first hook
-    _forward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _backward_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _backward_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _state_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _state_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _load_pre_hooks: dict[int, Hook] = {}  # noqa: RUF012
-    _load_post_hooks: dict[int, Hook] = {}  # noqa: RUF012
     _buffer_names: Mapping[str, bool] = {}
     forward: Callable[..., Any]
 
@@ -215,10 +206,6 @@ class Module:
             self.get_submodule(target)
         setattr(self.get_submodule(path), name, module)
 
-    def share_memory(self) -> Self:
-        """The module itself: threads share it already."""
-        return self
-
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name."""
         return _looked_up(self, "parameter", "_parameters", target)
@@ -302,6 +289,10 @@ class Module:
     def bfloat16(self) -> Self:
         return self.to(bfloat16)
 
+    def share_memory(self) -> Self:
+        """The module itself: threads share it already."""
+        return self
+
     def cpu(self) -> Self:
         return self
 
@@ -344,63 +335,7 @@ class Module:
             hook(self, *arguments) if isinstance(hook, GivenMore) else hook(*arguments)
         missing_keys += [name for name in names_of_own(self, prefix) if name not in state_dict]
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, state_dict, prefix, local_metadata) when the module's tensors are in the state_dict."""
-        return add_hook(self.__dict__.setdefault("_state_hooks", {}), hook)
-
-    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, prefix, keep_vars) before the module's tensors go into a state_dict."""
-        return add_hook(self.__dict__.setdefault("_state_pre_hooks", {}), hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, ...) with the arguments of `_load_from_state_dict` before the module is loaded."""
-        return self._register_load_state_dict_pre_hook(hook, with_module=True)
-
-    def _register_load_state_dict_pre_hook(
-        self, hook: Callable[..., Any], with_module: bool = False
-    ) -> RemovableHandle:
-        return add_hook(self.__dict__.setdefault("_load_pre_hooks", {}), hook, more=with_module)
-
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call hook(module, incompatible_keys) when the module is loaded; it may empty the lists of these keys."""
-        return add_hook(self.__dict__.setdefault("_load_post_hooks", {}), hook)
-
-    _register_state_dict_hook = register_state_dict_post_hook
-
-    # --- hooks and printing ---------------------------------------------------------------------------------------
-
-    def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call hook(module, args, output) after each forward; what it returns replaces the output."""
-        return self._add_hook("_forward_hooks", hook, prepend, with_kwargs)
-
-    def register_forward_pre_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        """Call hook(module, args) before each forward; what it returns replaces the arguments."""
-        return self._add_hook("_forward_pre_hooks", hook, prepend, with_kwargs)
-
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_input, grad_output) when the gradients of the arguments are there.
-
-        Both are tuples with a gradient or None for each positional argument and each result; a tuple that the hook
-        returns replaces grad_input. Where no argument wants a gradient, grad_input is all None.
-        """
-        return self._add_hook("_backward_hooks", hook, prepend)
-
-    register_backward_hook = register_full_backward_hook
-
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call hook(module, grad_output) when the gradients of the results are there; what it returns replaces them."""
-        return self._add_hook("_backward_pre_hooks", hook, prepend)
-
-    def _add_hook(
-        self, kind: str, hook: Callable[..., Any], prepend: bool, with_kwargs: bool = False
-    ) -> RemovableHandle:
-        handle = add_hook(self.__dict__.setdefault(kind, {}), hook, prepend, with_kwargs)
-        object.__setattr__(self, "_hooked", True)
-        return handle
+    # --- printing -------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """What stands between the brackets when the module is printed."""
