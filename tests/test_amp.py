@@ -262,6 +262,11 @@ def test_calls_in_the_wrong_order_are_refused() -> None:
     scaler = GradScaler("cpu")
     with pytest.raises(RuntimeError, match=r"update\(\) needs a step"):
         scaler.update()
+    p = nn.Parameter(tg.ones(1))
+    p.sum().backward()
+    with pytest.raises(RuntimeError, match="the loss was never scaled"):  # dividing would make the gradient vanish
+        scaler.step(optim.SGD([p], lr=0.1))
+    assert p.grad is not None and p.grad.tolist() == [1.0]
     _, optimizer = one_step(scaler)
     scaler.unscale_(optimizer)
     with pytest.raises(RuntimeError, match=r"unscale_\(\) was already called"):

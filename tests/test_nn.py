@@ -697,6 +697,14 @@ def test_gradients_that_are_infinite_are_clipped_without_a_word() -> None:
             nn.utils.clip_grad_norm_([p], 1.0, norm_type)
 
 
+def test_parameters_that_were_used_up_are_told(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        parameters = t.nn.Linear(2, 1).parameters()
+        assert len(list(parameters)) == 2
+        with pytest.warns(UserWarning, match="no gradient"):
+            t.nn.utils.clip_grad_norm_(parameters, 1.0)
+
+
 def test_tied_weights_are_one_parameter_and_stay_tied_when_copied() -> None:
     model = nn.Sequential(nn.Embedding(5, 3), nn.Linear(3, 5, bias=False))
     model[1].weight = model[0].weight

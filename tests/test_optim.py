@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import warnings
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -322,6 +323,80 @@ def test_plateau_as_in_pytorch(torch: ModuleType, options: dict[str, Any]) -> No
             rates += settings(optimizer)
         found.append(rates)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+CONTINUED = ["LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR"]
+CONTINUED += ["PolynomialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CONTINUED)
+def test_a_new_schedule_goes_on_from_a_loaded_optimizer(name: str) -> None:
+    """It is made with last_epoch, the step before: the rate is in the optimizer already (pytorch/pytorch #60265)."""
+    for stop in range(1, 8):
+        whole, again = two_groups(tg), two_groups(tg)
+        schedule = SCHEDULES[name](lr_scheduler, whole)
+        for _ in range(stop):
+            schedule.step()
+        again.load_state_dict(copy.deepcopy(whole.state_dict()))
+        maker = SimpleNamespace(**{name: functools.partial(getattr(lr_scheduler, name), last_epoch=stop - 1)})
+        second = SCHEDULES[name](maker, again)
+        for _ in range(4):
+            np.testing.assert_allclose(settings(again), settings(whole), rtol=1e-12)
+            second.step()
+            schedule.step()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_groups_that_are_added_later_follow_the_schedule(torch: ModuleType) -> None:
+    def rates(t: Any, name: str) -> list[float]:
+        optimizer = two_groups(t)
+        schedule = SCHEDULES[name](t.optim.lr_scheduler, optimizer)
+        schedule.step()
+        optimizer.add_param_group({"params": [t.nn.Parameter(t.ones(1))], "lr": 0.3})
+        found = []
+        for _ in range(3):
+            schedule.step()
+            found += settings(optimizer)
+        return found
+
+    for name in sorted(set(CONTINUED) - {"LambdaLR", "MultiplicativeLR", "CosineAnnealingWarmRestarts", "OneCycleLR"}):
+        np.testing.assert_allclose(rates(tg, name), rates(torch, name), rtol=1e-9, err_msg=name)
+    for name in ("LambdaLR", "OneCycleLR"):
+        with pytest.raises(ValueError, match=r"has 3 parameter groups.*make a new schedule after add_param_group"):
+            rates(tg, name)
+
+
+class Decay:
+    """A function with a memory."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, step: int) -> float:
+        self.calls += 1
+        return 1.0 / self.calls
+
+
+def test_functions_of_a_schedule_save_their_attributes(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        schedule = t.optim.lr_scheduler.LambdaLR(two_groups(t), [Decay(), lambda step: 1.0])
+        state = schedule.state_dict()
+        assert state["lr_lambdas"] == [{"calls": 1}, None]
+        again = Decay()
+        t.optim.lr_scheduler.LambdaLR(two_groups(t), [again, lambda step: 1.0]).load_state_dict(
+            {**state, "lr_lambdas": [{"calls": 7}, None]}
+        )
+        assert again.calls == 7
+
+
+def test_names_of_parameters_are_kept(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        optimizer = t.optim.SGD(t.nn.Linear(2, 1).named_parameters(), lr=0.1)
+        assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+        for group in ([t.nn.Parameter(t.ones(1))], [("a", t.nn.Parameter(t.ones(1))), t.nn.Parameter(t.ones(1))]):
+            with pytest.raises(ValueError, match="name"):
+                optimizer.add_param_group({"params": group})
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -171,6 +171,7 @@ class GradScaler:
         self._scale, self._growth_tracker = float(np.float32(init_scale)), 0
         self._growth_factor, self._backoff_factor = float(growth_factor), float(backoff_factor)
         self._growth_interval = int(growth_interval)
+        self._scaled = False  # whether scale() was ever called
         self._stages: dict[int, str] = {}  # by id of the optimiser
         self._found: dict[int, bool] = {}  # whether it had a gradient that is not finite
 
@@ -179,6 +180,7 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
+            self._scaled = True
             return outputs * self._scale
         if isinstance(outputs, (list, tuple)):
             return type(outputs)(self.scale(part) for part in outputs)
@@ -188,6 +190,10 @@ class GradScaler:
         """Divide the gradients of an optimiser by the scale, and look for those that are not finite. Once a step."""
         if not self._enabled:
             return
+        if not self._scaled:  # dividing would make the gradients vanish
+            raise RuntimeError(
+                "GradScaler: the loss was never scaled; call scaler.scale(loss).backward() before the step"
+            )
         stage = self._stages.get(id(optimizer), READY)
         if stage is not READY:
             done = "was already called" if stage is UNSCALED else "comes after step()"

@@ -26,7 +26,8 @@ required = _Required()
 class Optimizer(Hooked):
     """Base class. `params` are tensors, (name, tensor) pairs, or dictionaries with "params" and own settings each.
 
-    state: for each parameter a dictionary of arrays and numbers; state_dict numbers the parameters in order.
+    state: for each parameter a dictionary of arrays and numbers; state_dict numbers the parameters in order. Names are
+    kept in each group, as "param_names".
     """
 
     param_groups: list[dict[str, Any]]
@@ -50,6 +51,13 @@ class Optimizer(Hooked):
         group = dict(param_group)
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(_ordered(params))
+        named = [isinstance(p, tuple) for p in params]
+        if any(named) != all(named) or any(("param_names" in g) != any(named) for g in self.param_groups):
+            raise ValueError(
+                "optimizer: some parameters come with their name and some without; give (name, tensor) for all"
+            )
+        if any(named):
+            group["param_names"] = [p[0] for p in params]
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:

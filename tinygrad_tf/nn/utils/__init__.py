@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,12 @@ from tinygrad_tf.tensor import Tensor
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p.grad for p in parameters if p.grad is not None]
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not given and isinstance(parameters, Iterator):
+        warnings.warn(
+            "the iterator of parameters was used up before: no gradient is clipped; give a list", stacklevel=3
+        )
+    return [p.grad for p in given if p.grad is not None]
 
 
 def get_total_norm(

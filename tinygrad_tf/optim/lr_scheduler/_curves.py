@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 from tinygrad_tf.optim.lr_scheduler._scheduler import LRScheduler
@@ -19,7 +20,27 @@ def _functions(name: str, optimizer: Optimizer, functions: Any) -> list[Callable
     return found
 
 
-class LambdaLR(LRScheduler):
+class _OfFunctions(LRScheduler):
+    """A schedule of functions, one for all groups or one each.
+
+    Of functions nothing is saved; of callable objects, as in PyTorch, their attributes.
+    """
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Any], last_epoch: int = -1):
+        self.lr_lambdas = _functions(type(self).__name__, optimizer, lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        attributes = [None if isinstance(f, FunctionType) else dict(vars(f)) for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": attributes}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        for function, attributes in zip(self.lr_lambdas, state_dict.get("lr_lambdas") or (), strict=False):
+            vars(function).update(attributes or {})
+
+
+class LambdaLR(_OfFunctions):
     """base rate * function(step), one function for all groups or one each.
 
     >>> from tinygrad_tf import nn, optim, ones
@@ -29,24 +50,16 @@ class LambdaLR(LRScheduler):
     0.5
     """
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Any], last_epoch: int = -1):
-        self.lr_lambdas = _functions("LambdaLR", optimizer, lr_lambda)
-        super().__init__(optimizer, last_epoch)
-
     def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
 
-class MultiplicativeLR(LRScheduler):
+class MultiplicativeLR(_OfFunctions):
     """The rate before * function(step)."""
-
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Any], last_epoch: int = -1):
-        self.lr_lambdas = _functions("MultiplicativeLR", optimizer, lr_lambda)
-        super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
         groups = self.optimizer.param_groups
-        if self.last_epoch <= 0:
+        if self.last_epoch <= 0 or self._step_count == 1:  # a loaded optimiser has the rate of this step
             return [group["lr"] for group in groups]
         return [group["lr"] * f(self.last_epoch) for group, f in zip(groups, self.lr_lambdas, strict=True)]
 

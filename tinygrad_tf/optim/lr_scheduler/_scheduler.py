@@ -33,10 +33,20 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} must define rate(base, step), or get_lr()")
 
     def get_lr(self) -> list[float]:
-        """The rates of all groups at self.last_epoch."""
+        """The rates of all groups at self.last_epoch.
+
+        A schedule that is made with last_epoch=k, for an optimiser that was loaded, finds the rate of step k + 1 in it.
+        """
+        for group in self.optimizer.param_groups[len(self.base_lrs) :]:  # added since: on from its own rate
+            self.base_lrs.append(float(group["lr"]))
+            self.rates.append(self.rate(self.base_lrs[-1], self.last_epoch - 1))
         found, rates = [], [self.rate(base, self.last_epoch) for base in self.base_lrs]
+        continues = self._step_count == 1 and self.last_epoch > 0
         for group, rate, before in zip(self.optimizer.param_groups, rates, self.rates, strict=True):
             alone = float(group["lr"]) == before or before == self.floor
+            if continues and not alone:
+                found.append(float(group["lr"]))
+                continue
             above = (rate - self.floor) / (before - self.floor) if not alone else 0.0
             found.append(rate if alone else self.floor + (float(group["lr"]) - self.floor) * above)
         self.rates = rates
@@ -51,7 +61,13 @@ class LRScheduler:
             )
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
+        groups, rates = self.optimizer.param_groups, self.get_lr()
+        if len(rates) != len(groups):
+            raise ValueError(
+                f"{type(self).__name__}: the optimizer has {len(groups)} parameter groups, the schedule gives "
+                f"{len(rates)} rates; make a new schedule after add_param_group"
+            )
+        for group, lr in zip(groups, rates, strict=True):
             group["lr"] = lr
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
@@ -66,8 +82,8 @@ class LRScheduler:
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser and functions."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "lr_lambdas")}
+        """Everything but the optimiser."""
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue where the saved scheduler stood, including the rates in the optimiser."""
