@@ -23,7 +23,7 @@ def seeded(seed=123):
     return Generator().manual_seed(seed)
 
 
-# -- stored values of PyTorch 2.13 (CPU), seed 123 -----------------------------------------------------------
+# --- stored values of PyTorch 2.13 (CPU), seed 123 --------------------------------------------------------------------
 
 RANDN_20 = """0x1.597792p-2 -0x1.6c1676p-3 -0x1.36cffp-2 -0x1.2d0fe4p-1 0x1.94ba6cp+0 0x1.4d10f4p+0 0x1.467a24p+0
 -0x1.9b8d4cp-3 -0x1.48d5aap-3 -0x1.9b1facp-2 0x1.6435f4p-1 -0x1.ce5978p+0 -0x1.28ab9p+0 0x1.4d4846p-2 -0x1.4354acp-1
@@ -84,7 +84,7 @@ def test_every_bit_of_long_draws():
     assert zlib.crc32(seeded().permutation(100000).tobytes()) == 2713313010
 
 
-# -- PyTorch itself ------------------------------------------------------------------------------------------
+# --- PyTorch itself ---------------------------------------------------------------------------------------------------
 
 SIZES = [0, 1, 2, 15, 16, 17, 31, 32, 1000, 20011]
 
@@ -181,7 +181,7 @@ def test_multinomial_agrees_with_pytorch(torch, replacement):
         assert seeded(11).multinomial(rows, 20, replacement).tolist() == other.tolist()
 
 
-# -- shapes, ranges and states -------------------------------------------------------------------------------
+# --- shapes, ranges and states ----------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.integers(0, 5), max_size=3), st.integers(0, 2**64 - 1), st.sampled_from([np.float32, np.float64]))
@@ -270,7 +270,7 @@ def test_importing_does_not_import_the_slow_parts():
     assert out.split() == ["False", "False"]
 
 
-# -- multinomial: never what has weight 0 --------------------------------------------------------------------
+# --- multinomial: never what has weight 0 -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_seeds_out_of_range_or_not_integers():
             Generator().manual_seed(bad)
 
 
-# -- statistics ----------------------------------------------------------------------------------------------
+# --- statistics -------------------------------------------------------------------------------------------------------
 
 
 def test_moments():

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinygrad_tf import random
 from tinygrad_tf._device import checked
+from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import plain_data
@@ -230,14 +231,14 @@ def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
     kind = _kind(dtype, input.array.dtype)
-    return _finish(random.laid_out_like(input.array, lambda shape: np.zeros(shape, kind)), requires_grad, device)
+    return _finish(laid_out_like(input.array, lambda shape: np.zeros(shape, kind)), requires_grad, device)
 
 
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
     kind = _kind(dtype, input.array.dtype)
-    return _finish(random.laid_out_like(input.array, lambda shape: np.ones(shape, kind)), requires_grad, device)
+    return _finish(laid_out_like(input.array, lambda shape: np.ones(shape, kind)), requires_grad, device)
 
 
 empty_like = zeros_like
@@ -253,7 +254,7 @@ def full_like(
     memory_format: Any = None,
 ) -> Tensor:
     kind = input.dtype if dtype is None else dtype
-    made = random.laid_out_like(input.array, lambda shape: full(shape, fill_value, dtype=kind).array)
+    made = laid_out_like(input.array, lambda shape: full(shape, fill_value, dtype=kind).array)
     return _finish(made, requires_grad, device)
 
 
@@ -352,10 +353,6 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 # --- random -----------------------------------------------------------------------------------------------------------
 
 
-def _generator(generator: Generator | None) -> Generator:
-    return random.default_generator if generator is None else generator
-
-
 @_into_out
 def rand(
     *sizes: Any,
@@ -366,7 +363,7 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform in [0, 1)."""
-    values = _generator(generator).uniform(_sizes("rand", sizes, size), dtype=_kind(dtype))
+    values = random.or_default(generator).uniform(_sizes("rand", sizes, size), dtype=_kind(dtype))
     return _finish(values, requires_grad, device)
 
 
@@ -380,7 +377,7 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal with mean 0 and standard deviation 1."""
-    values = _generator(generator).normal(_sizes("randn", sizes, size), dtype=_kind(dtype))
+    values = random.or_default(generator).normal(_sizes("randn", sizes, size), dtype=_kind(dtype))
     return _finish(values, requires_grad, device)
 
 
@@ -393,8 +390,8 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    kind, generator = _kind(dtype, input.array.dtype), _generator(generator)
-    values = random.laid_out_like(input.array, lambda shape: generator.uniform(shape, dtype=kind))
+    kind, generator = _kind(dtype, input.array.dtype), random.or_default(generator)
+    values = laid_out_like(input.array, lambda shape: generator.uniform(shape, dtype=kind))
     return _finish(values, requires_grad, device)
 
 
@@ -408,8 +405,8 @@ def randn_like(
     memory_format: Any = None,
 ) -> Tensor:
     kind = _kind(dtype, input.array.dtype)
-    fresh = random.laid_out_like(input.array, lambda shape: np.empty(shape, kind))
-    return _finish(random.normal_like(fresh, _generator(generator)), requires_grad, device)
+    fresh = laid_out_like(input.array, lambda shape: np.empty(shape, kind))
+    return _finish(random.normal_like(fresh, random.or_default(generator)), requires_grad, device)
 
 
 def normal(
@@ -424,13 +421,13 @@ def normal(
 ) -> Tensor:
     """Normal random numbers: normal(mean, std, size), or of the shape of tensors of means and deviations."""
     if size is not None:
-        values = _generator(generator).normal(_sizes("normal", (size,)), float(mean), float(std), _kind(dtype))
+        values = random.or_default(generator).normal(_sizes("normal", (size,)), float(mean), float(std), _kind(dtype))
         return _finish(values, requires_grad, device)
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         raise TypeError("normal: size is missing, as in normal(0.0, 1.0, (2, 3))")
     shape = np.broadcast_shapes(*(x.array.shape for x in (mean, std) if isinstance(x, Tensor)))
     first = mean if isinstance(mean, Tensor) else std
-    drawn = make(_generator(generator).normal(shape, dtype=first.array.dtype))
+    drawn = make(random.or_default(generator).normal(shape, dtype=first.array.dtype))
     return drawn * (std.detach() if isinstance(std, Tensor) else std) + (
         mean.detach() if isinstance(mean, Tensor) else mean
     )
@@ -455,7 +452,7 @@ def randint(
         raise TypeError("randint: needs a range and a size, as in randint(0, 10, (2, 3)) or randint(10, (2, 3))")
     low, high = (rest[0], rest[1]) if len(rest) == 2 else (low or 0, rest[0] if rest else high)
     kind = _kind(dtype, np.int64)
-    values = _generator(generator).integers(int(low), int(high), _sizes("randint", (size,)))  # type: ignore[arg-type]
+    values = random.or_default(generator).integers(int(low), int(high), _sizes("randint", (size,)))  # type: ignore[arg-type]
     return _finish(values.astype(kind, copy=False), requires_grad, device)
 
 
@@ -471,7 +468,7 @@ def randint_like(
 ) -> Tensor:
     """randint_like(input, high) or randint_like(input, low, high): see randint."""
     kind = _kind(dtype, input.array.dtype)
-    made = random.laid_out_like(
+    made = laid_out_like(
         input.array, lambda shape: randint(*bounds, size=shape, low=low, high=high, generator=generator).array
     )
     return _finish(made.astype(kind, copy=False), requires_grad, device)
@@ -480,7 +477,7 @@ def randint_like(
 @_into_out
 def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, device: Any = None) -> Tensor:
     """The numbers from 0 to n - 1 in random order."""
-    values = _generator(generator).permutation(n)
+    values = random.or_default(generator).permutation(n)
     return _finish(values.astype(_kind(dtype, np.int64), copy=False), False, device)
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_tf._box_muller import box_muller, multiply_add
+from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf._sampling import InvalidRandomArgument, check_weights, first_to_arrive, swapped, where_points_fall
 from tinygrad_tf._twister import FLOAT32, FLOAT64, Twister
 
@@ -229,10 +230,15 @@ class Generator(Twister):
         return chosen.reshape(*weights.shape[:-1], num_samples)
 
 
-# -- the process's own generator -----------------------------------------------------------------------------
+# --- the process's own generator --------------------------------------------------------------------------------------
 
 default_generator = Generator()
 default_generator.seed()
+
+
+def or_default(generator: Generator | None) -> Generator:
+    """The generator to draw from: the one given, or else the process's own."""
+    return default_generator if generator is None else generator
 
 
 def manual_seed(seed: int) -> Generator:
@@ -283,53 +289,13 @@ def _restored(state: NDArray[np.uint8]) -> Generator:
     return Generator().set_state(state)
 
 
-# -- the order in which a tensor lies ------------------------------------------------------------------------
-
-
-def axes_as_they_lie(array: Array) -> list[int]:
-    """The axes of an array, sorted as its elements lie in memory, the one with the longest steps first.
-
-    PyTorch goes through memory in this order. An axis of one entry, or one that was expanded, has no steps to compare.
-
-    >>> axes_as_they_lie(np.zeros((2, 3, 4)).transpose(2, 0, 1))
-    [1, 2, 0]
-    """
-    steps = [abs(stride) if size > 1 else 0 for size, stride in zip(array.shape, array.strides, strict=True)]
-    order: list[int] = []
-    for axis in range(array.ndim):
-        place = len(order)
-        for before in reversed(range(len(order))):
-            if steps[axis] > steps[order[before]] > 0:
-                place = before
-            elif steps[axis] and steps[order[before]]:
-                break
-        order.insert(place, axis)
-    return order
-
-
-def laid_out_like(array: Array, make: Callable[[tuple[int, ...]], Array]) -> Array:
-    """What `make` gives for the shape of an array, laid out in memory as the array is.
-
-    So PyTorch fills a tensor with random numbers, makes `rand_like` and the mask of dropout: of a transposed tensor,
-    the second number goes to the place that comes second in memory.
-
-    >>> laid_out_like(np.zeros((3, 2)).T, lambda shape: np.arange(6).reshape(shape))
-    array([[0, 2, 4],
-           [1, 3, 5]])
-    """
-    if array.flags.c_contiguous:
-        return make(array.shape)
-    axes = axes_as_they_lie(array)
-    return make(tuple(array.shape[axis] for axis in axes)).transpose(np.argsort(axes))
-
-
 def normal_like(array: Array, generator: Generator, mean: float = 0.0, std: float = 1.0) -> Array:
     """The normal random numbers that `Tensor.normal_` puts into an array (see `laid_out_like`)."""
     scattered = not array.flags.c_contiguous
     return laid_out_like(array, lambda shape: generator.normal(shape, mean, std, array.dtype, one_by_one=scattered))
 
 
-# -- helpers -------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:

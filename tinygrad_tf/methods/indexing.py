@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from tinygrad_tf import engine, random
+from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.methods._tools import in_place, named, operand
 from tinygrad_tf.ops import decompose, inplace, linalg
 from tinygrad_tf.ops import index as by_index
@@ -127,21 +128,23 @@ class IndexingMethods(engine.Tensor):
 
     def normal_(self, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Normal random numbers."""
-        return self.copy_(engine.make(random.normal_like(self.array, _of(generator), mean, std)))
+        return self.copy_(engine.make(random.normal_like(self.array, random.or_default(generator), mean, std)))
 
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Uniform random numbers in [from, to)."""
-        return self._drawn(lambda shape: _of(generator).uniform(shape, from_, to, self.array.dtype))
+        return self._drawn(lambda shape: random.or_default(generator).uniform(shape, from_, to, self.array.dtype))
 
     def exponential_(self, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Exponential random numbers with mean 1 / lambd."""
-        return self._drawn(lambda shape: _of(generator).exponential(shape, lambd, self.array.dtype))
+        return self._drawn(lambda shape: random.or_default(generator).exponential(shape, lambd, self.array.dtype))
 
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
         """1 with probability p (a number, or a tensor with one for each element), else 0."""
         if isinstance(p, engine.Tensor):
-            return self.copy_(engine.make(_of(generator).bernoulli(np.broadcast_to(p.array, self.array.shape))))
-        return self._drawn(lambda shape: _of(generator).bernoulli(p, shape))
+            return self.copy_(
+                engine.make(random.or_default(generator).bernoulli(np.broadcast_to(p.array, self.array.shape)))
+            )
+        return self._drawn(lambda shape: random.or_default(generator).bernoulli(p, shape))
 
     def random_(self, from_: int = 0, to: int | None = None, *, generator: Generator | None = None) -> Tensor:
         """Random integers: random_(to), or random_(from, to), from `from` to `to` - 1; random_(): all that there are,
@@ -149,22 +152,22 @@ class IndexingMethods(engine.Tensor):
         """
         low, high = (0, from_) if to is None and from_ else (from_, to)
         if high is None:
-            return self._drawn(lambda shape: _of(generator).whole_numbers(shape, self.array.dtype))
-        return self._drawn(lambda shape: _of(generator).integers(low, high, shape))
+            return self._drawn(lambda shape: random.or_default(generator).whole_numbers(shape, self.array.dtype))
+        return self._drawn(lambda shape: random.or_default(generator).integers(low, high, shape))
 
     def _drawn(self, draw: Callable[[tuple[int, ...]], np.ndarray]) -> Tensor:
-        return self.copy_(engine.make(random.laid_out_like(self.array, draw)))
+        return self.copy_(engine.make(laid_out_like(self.array, draw)))
 
     def bernoulli(self, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
         """0 or 1, where this tensor holds the probability of 1, or with the same probability p everywhere."""
         if p is not None:
-            return engine.make(_of(generator).bernoulli(p, self.array.shape).astype(self.array.dtype))
-        return engine.make(_of(generator).bernoulli(self.array).astype(self.array.dtype))
+            return engine.make(random.or_default(generator).bernoulli(p, self.array.shape).astype(self.array.dtype))
+        return engine.make(random.or_default(generator).bernoulli(self.array).astype(self.array.dtype))
 
     def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Tensor:
         """Indices drawn with the given weights, for each row; an entry of weight 0 is never drawn."""
         try:
-            return engine.make(_of(generator).multinomial(self.array, num_samples, replacement))
+            return engine.make(random.or_default(generator).multinomial(self.array, num_samples, replacement))
         except ValueError as error:
             raise RuntimeError(f"multinomial: {error}") from None
 
@@ -220,7 +223,3 @@ class IndexingMethods(engine.Tensor):
 
     ger = outer
     addmm_, baddbmm_ = in_place(addmm), in_place(baddbmm)
-
-
-def _of(generator: Generator | None) -> Generator:
-    return random.default_generator if generator is None else generator

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.engine import clock
 from tinygrad_tf.tensor import Tensor
 
@@ -19,17 +20,13 @@ def _put(tensor: Tensor, values: Any) -> Tensor:
     return tensor
 
 
-def _generator(generator: Any) -> random.Generator:
-    return random.default_generator if generator is None else generator
-
-
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    draw = _generator(generator).uniform
-    return _put(tensor, random.laid_out_like(tensor.array, lambda shape: draw(shape, a, b, dtype=tensor.dtype)))
+    draw = random.or_default(generator).uniform
+    return _put(tensor, laid_out_like(tensor.array, lambda shape: draw(shape, a, b, dtype=tensor.dtype)))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    return _put(tensor, random.normal_like(tensor.array, _generator(generator), mean, std))
+    return _put(tensor, random.normal_like(tensor.array, random.or_default(generator), mean, std))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -103,7 +100,7 @@ def trunc_normal_(
 
     normal, shape = NormalDist(mean, std), tensor.array.shape
     low, high = normal.cdf(a), normal.cdf(b)
-    generator = _generator(generator)
+    generator = random.or_default(generator)
     if high - low <= 0.3:
         shares = generator.uniform(shape, low, high, dtype=np.float64)
         values = np.array([normal.inv_cdf(min(max(u, 1e-300), 1.0 - 1e-16)) for u in shares.reshape(-1)]).reshape(shape)
@@ -120,7 +117,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Ten
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: needs at least 2 dimensions, got shape {tensor.array.shape}")
     rows, columns = tensor.array.shape[0], tensor.array.size // max(tensor.array.shape[0], 1)
-    flat = _generator(generator).normal((rows, columns), dtype=tensor.array.dtype)
+    flat = random.or_default(generator).normal((rows, columns), dtype=tensor.array.dtype)
     q, r = np.linalg.qr(flat.T if rows < columns else flat)
     q = q * np.sign(np.diag(r))  # makes the decomposition unique
     return _put(tensor, ((q.T if rows < columns else q) * gain).reshape(tensor.array.shape))

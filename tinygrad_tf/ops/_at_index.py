@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, primitive
 from tinygrad_tf.operation import is_view
 from tinygrad_tf.ops._places import may_repeat
-from tinygrad_tf.ops._types import in_order
 from tinygrad_tf.regions import Region, wide
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-
-from tinygrad_tf.random import axes_as_they_lie
 
 ndarray = np.ndarray  # looked up at every call
 _defaults: dict[type, np.dtype] = {
@@ -26,23 +23,6 @@ def set_default_float(dtype: np.dtype) -> None:
     if category(dtype) != 2:
         raise TypeError(f"set_default_dtype: needs a floating point dtype, got {dtype}")
     _defaults[float] = dtype
-
-
-def in_order(array: Any) -> ndarray:
-    """The array laid out in the order of its axes, so that `.view()` takes it. NumPy lays results out as the inputs
-    lie; PyTorch only those of operations element by element.
-    """
-    return np.asarray(array, order="C")
-
-
-def as_it_lies(function: Callable[[ndarray], ndarray], x: ndarray) -> ndarray:
-    """function(x), where it is one that goes element by element and returns an array in the order of its axes; the
-    result lies as x does.
-    """
-    if x.flags.c_contiguous:
-        return function(x)
-    axes = axes_as_they_lie(x)
-    return function(x.transpose(axes)).transpose(np.argsort(axes))
 
 
 def category(dtype: np.dtype) -> int:

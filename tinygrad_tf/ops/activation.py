@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._layout import as_it_lies
 from tinygrad_tf.engine import fused, primitive
-from tinygrad_tf.ops._types import as_it_lies, float_input
+from tinygrad_tf.ops._types import float_input
 from tinygrad_tf.ops.elementwise import erf, sigmoid, tanh
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
 from tinygrad_tf.ops._types import (
     category,
     check_broadcast,
     default_float,
     float_input,
-    in_order,
     promoted,
     promoted_to_float,
     result_type,

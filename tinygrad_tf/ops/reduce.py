@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
-from tinygrad_tf.ops._types import axes, axis, category, default_float, in_order
+from tinygrad_tf.ops._types import axes, axis, category, default_float
 from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sign, sqrt, square, where
 from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape

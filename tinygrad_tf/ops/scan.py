@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, make, primitive
-from tinygrad_tf.ops._types import category, in_order
+from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import exp
 from tinygrad_tf.ops.shape import cat, flip, narrow
 from tinygrad_tf.regions import wide

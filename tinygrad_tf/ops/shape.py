@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, cast, expand, make, mode, primitive
 from tinygrad_tf.ops._cut import chunk as chunk
 from tinygrad_tf.ops._cut import narrow as narrow
@@ -18,7 +19,7 @@ from tinygrad_tf.ops._cut import select as select
 from tinygrad_tf.ops._cut import split as split
 from tinygrad_tf.ops._cut import tensor_split as tensor_split
 from tinygrad_tf.ops._cut import unbind as unbind
-from tinygrad_tf.ops._types import axes, axis, in_order, promote_types, told
+from tinygrad_tf.ops._types import axes, axis, promote_types, told
 from tinygrad_tf.ops.index import getitem
 
 
@@ -220,8 +221,8 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
     for i, t in enumerate(found):
         if not isinstance(t, Tensor):
             raise TypeError(f"{name}: element {i} must be a tensor, got {type(t).__name__}")
-    if not found:
-        raise RuntimeError(f"{name}: needs at least one tensor, got an empty list")
+    if not found:  # PyTorch's cat raises this, its stack that
+        raise (ValueError if name == "cat" else RuntimeError)(f"{name}: needs at least one tensor, got an empty list")
     return found
 
 

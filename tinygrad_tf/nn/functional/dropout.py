@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.engine import make
 from tinygrad_tf.tensor import Tensor
 
@@ -77,7 +78,7 @@ def _check_probability(name: str, p: float) -> None:
 
 def _kept(p: float, like: np.ndarray) -> np.ndarray:
     """What dropout keeps; drawn in the order in which the input lies, as PyTorch does."""
-    return random.laid_out_like(like, lambda shape: random.default_generator.bernoulli(1.0 - p, shape))
+    return laid_out_like(like, lambda shape: random.default_generator.bernoulli(1.0 - p, shape))
 
 
 def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, like: np.ndarray) -> Tensor:

@@ -156,6 +156,6 @@ def random_split(
             warnings.warn(f"random_split: part {sizes.index(0)} is empty", stacklevel=2)
     if sum(sizes) != total:
         raise ValueError(f"random_split: lengths {sizes} must add up to {total}, the length of the dataset")
-    order = (random.default_generator if generator is None else generator).permutation(total).tolist()
+    order = random.or_default(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(size) for size in sizes)
     return [Subset(dataset, order[end - int(size) : end]) for end, size in zip(ends, sizes, strict=True)]

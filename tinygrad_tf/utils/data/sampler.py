@@ -39,8 +39,7 @@ class SequentialSampler(Sampler[int]):
 
 def draw_seed(generator: random.Generator | None) -> int:
     """A 63-bit number, as PyTorch draws seeds."""
-    generator = random.default_generator if generator is None else generator
-    return int(generator.integers(0, 2**63, ()))
+    return int(random.or_default(generator).integers(0, 2**63, ()))
 
 
 class RandomSampler(Sampler[int]):
@@ -90,7 +89,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
-        generator = random.default_generator if self.generator is None else self.generator
+        generator = random.or_default(self.generator)
         return (self.indices[i] for i in generator.permutation(len(self.indices)).tolist())
 
     def __len__(self) -> int:
@@ -115,7 +114,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:
-        generator = random.default_generator if self.generator is None else self.generator
+        generator = random.or_default(self.generator)
         return iter(generator.multinomial(self.weights[None], self.num_samples, self.replacement)[0].tolist())
 
     def __len__(self) -> int:
