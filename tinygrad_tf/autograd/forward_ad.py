@@ -1,9 +1,8 @@
 """Dual tensors, as in torch.autograd.forward_ad: a value together with the direction in which it moves.
 
-There are no rules for tangents here. A tangent is found when it is asked for, by two passes backwards: v^T J is linear
-in v, and its derivative by v, against the tangents of the inputs, is J times them ("double backward trick", J.
-Townsend, 2017). So operations must be recorded between `make_dual` and `unpack_dual`: what is computed under no_grad,
-or by a backward pass without create_graph, does not move.
+There are no rules for tangents here. A tangent is found when it is asked for, by two passes backwards (`pushforward`).
+So operations must be recorded between `make_dual` and `unpack_dual`: what is computed under no_grad, or by a backward
+pass without create_graph, does not move.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygrad_tf.autograd.dependence import depends_on_others
-from tinygrad_tf.autograd.differentiate import grad
 from tinygrad_tf.autograd.grad_mode import enable_grad
+from tinygrad_tf.autograd.pushforward import Pushforward
 from tinygrad_tf.engine import Tensor, alias, leaf, make, mode
 from tinygrad_tf.ops._types import category, wants_tensor
 
@@ -116,16 +115,9 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
 
 def _pushed(output: Any, pairs: list[tuple[Tensor, Tensor]]) -> tuple[Any, Tensor]:
     """J v, or None, and the v of v^T J, by which it was differentiated."""
-    weights: Any = make(np.zeros_like(output.array))
-    leaf(weights)
     moving, tangents = zip(*pairs, strict=True)
-    back = grad([output], list(moving), [weights], create_graph=True, allow_unused=True)
-    linear = [(g, v) for g, v in zip(back, tangents, strict=True) if g is not None]
-    if not linear:
-        return None, weights
-    moved = [(g, v) for g, v in linear if g.requires_grad]
-    if not moved:
-        return make(np.zeros_like(output.array)), weights
-    gs, vs = zip(*moved, strict=True)
-    (found,) = grad(list(gs), [weights], list(vs), create_graph=True, allow_unused=True)
-    return (make(np.zeros_like(output.array)) if found is None else found), weights
+    push = Pushforward([output], moving)
+    (found,) = push.along(tangents, create_graph=True)
+    if found is None and push.reaches:
+        found = make(np.zeros_like(output.array))
+    return found, push.weights[0]

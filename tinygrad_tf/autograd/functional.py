@@ -1,9 +1,7 @@
 """Derivatives of functions: vjp, jvp, jacobian, hessian, hvp, vhp, as in torch.autograd.functional.
 
 All of them take a function of tensors and a tensor or tuple of inputs, work on private copies of the inputs, and
-return plain tensors unless `create_graph`. Products with J from the right come without a forward mode: v^T J is linear
-in v, so differentiating it with respect to v, against a vector w, gives J w ("double backward trick", J. Townsend,
-2017).
+return plain tensors unless `create_graph`. Products with J from the right come without a forward mode (`pushforward`).
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
-from tinygrad_tf.autograd.differentiate import grad
 from tinygrad_tf.autograd.grad_mode import enable_grad
+from tinygrad_tf.autograd.pushforward import Pushforward, gradients
 from tinygrad_tf.engine import current_node, make
 from tinygrad_tf.ops.shape import stack
 
@@ -32,7 +30,7 @@ def vjp(func: Func, inputs: Any, v: Any = None, create_graph: bool = False, stri
     with enable_grad():
         call = _Call("vjp", func, inputs, create_graph, strict)
         weights = call.vector(v, call.outputs, "output", call.many_outputs)
-        found = _gradients(call.outputs, call.inputs, weights, create_graph)
+        found = gradients(call.outputs, call.inputs, weights, create_graph)
         result = call.filled(found, call.inputs, "gradient")
     return call.outside(call.outputs, call.many_outputs), call.outside(result, call.many_inputs)
 
@@ -47,7 +45,8 @@ def jvp(func: Func, inputs: Any, v: Any = None, create_graph: bool = False, stri
     with enable_grad():
         call = _Call("jvp", func, inputs, create_graph, strict)
         direction = call.vector(v, call.inputs, "input", call.many_inputs)
-        result = call.filled(_push(call.outputs, call.inputs, direction, create_graph), call.outputs, "derivative")
+        moved = Pushforward(call.outputs, call.inputs).along(direction, create_graph)
+        result = call.filled(moved, call.outputs, "derivative")
     return call.outside(call.outputs, call.many_outputs), call.outside(result, call.many_outputs)
 
 
@@ -74,7 +73,8 @@ def jacobian(
     with enable_grad():
         call = _Call("jacobian", func, inputs, create_graph, strict)
         if strategy == "forward-mode":
-            columns = [_columns(call, i, create_graph) for i in range(len(call.inputs))]
+            push = Pushforward(call.outputs, call.inputs)
+            columns = [_columns(call, push, i, create_graph) for i in range(len(call.inputs))]
             rows = [[column[j] for column in columns] for j in range(len(call.outputs))]
         else:
             rows = [_rows(call, output, create_graph) for output in call.outputs]
@@ -103,7 +103,7 @@ def hessian(
         output = _one_element("hessian", func(*copies))
         found = [None] * len(copies)
         if current_node(output) is not None:
-            found = _gradients((output,), copies, (None,), True)
+            found = gradients((output,), copies, (None,), True)
         elif strict:
             raise RuntimeError("hessian: the output does not depend on the inputs, which strict=True forbids")
         filled = _fill("hessian", found, copies, strict, "the derivative by input")
@@ -199,15 +199,6 @@ def _private(x: Any, create_graph: bool) -> Any:
     return leaf
 
 
-def _gradients(outputs: Any, inputs: Any, weights: Any, create_graph: bool) -> list[Any]:
-    """As grad, where outputs without history count nothing and inputs that are not reached get None."""
-    pairs = [(o, w) for o, w in zip(outputs, weights, strict=True) if current_node(o) is not None]
-    if not pairs:
-        return [None] * len(inputs)
-    roots, starts = zip(*pairs, strict=True)
-    return list(grad(roots, inputs, starts, create_graph=create_graph, retain_graph=True, allow_unused=True))
-
-
 def _fill(name: str, found: list[Any], like: tuple[Any, ...], strict: bool, what: str) -> list[Any]:
     """Zeros where nothing arrived; an error with `strict`."""
     if strict and any(g is None for g in found):
@@ -216,26 +207,13 @@ def _fill(name: str, found: list[Any], like: tuple[Any, ...], strict: bool, what
     return [make(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, like, strict=True)]
 
 
-def _push(outputs: Any, inputs: Any, direction: Any, create_graph: bool) -> list[Any]:
-    """J v. The weights' value does not matter, since v^T J is linear in them; but it must be finite."""
-    weights = [make(np.zeros_like(o.array)) for o in outputs]
-    for w in weights:
-        engine.leaf(w)
-    pulled = _gradients(outputs, inputs, weights, True)
-    reached = [(p, d) for p, d in zip(pulled, direction, strict=True) if p is not None and current_node(p) is not None]
-    if not reached:
-        return [None] * len(outputs)
-    roots, starts = zip(*reached, strict=True)
-    return _gradients(roots, weights, starts, create_graph)
-
-
 def _rows(call: _Call, output: Any, create_graph: bool) -> list[Any]:
     """The jacobians of one output, row by row."""
     found: list[list[Any]] = []
     for i in range(output.array.size):
         one = np.zeros(output.array.size, output.array.dtype)
         one[i] = 1
-        row = _gradients((output,), call.inputs, (make(one.reshape(output.array.shape)),), create_graph)
+        row = gradients((output,), call.inputs, (make(one.reshape(output.array.shape)),), create_graph)
         found.append(call.filled(row, call.inputs, "the derivative by input"))
     shape = output.array.shape
     if not found:
@@ -246,15 +224,14 @@ def _rows(call: _Call, output: Any, create_graph: bool) -> list[Any]:
     ]
 
 
-def _columns(call: _Call, position: int, create_graph: bool) -> list[Any]:
+def _columns(call: _Call, push: Pushforward, position: int, create_graph: bool) -> list[Any]:
     """The jacobians of all outputs with respect to one input, column by column."""
     x = call.inputs[position]
     found: list[list[Any]] = []
     for i in range(x.array.size):
         direction = [make(np.zeros(y.array.shape, y.array.dtype)) for y in call.inputs]
         direction[position].array.reshape(-1)[i] = 1
-        column = _push(call.outputs, call.inputs, direction, create_graph)
-        found.append(call.filled(column, call.outputs, "the derivative of output"))
+        found.append(call.filled(push.along(direction, create_graph), call.outputs, "the derivative of output"))
     if not found:
         return [make(np.zeros((*o.array.shape, *x.array.shape), o.array.dtype)) for o in call.outputs]
     return [
@@ -275,8 +252,10 @@ def _hessian_product(name: str, func: Func, inputs: Any, v: Any, create_graph: b
     with enable_grad():
         call = _Call(name, lambda *x: _one_element(name, func(*x)), inputs, create_graph, strict)
         direction = call.vector(v, call.inputs, "input", call.many_inputs)
-        first = call.filled(_gradients(call.outputs, call.inputs, (None,), True), call.inputs, "the gradient of input")
-        product = _gradients if name == "vhp" else _push
-        found = product(first, call.inputs, direction, create_graph)
+        first = call.filled(gradients(call.outputs, call.inputs, (None,), True), call.inputs, "the gradient of input")
+        if name == "vhp":
+            found = gradients(first, call.inputs, direction, create_graph)
+        else:
+            found = Pushforward(first, call.inputs).along(direction, create_graph)
         result = call.filled(found, call.inputs, "the second derivative by input")
     return call.outside(call.outputs, False), call.outside(result, call.many_inputs)

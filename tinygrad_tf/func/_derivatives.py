@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinygrad_tf import autograd
 from tinygrad_tf.autograd import enable_grad
 from tinygrad_tf.autograd.dependence import depends_on_others
+from tinygrad_tf.autograd.pushforward import Pushforward, gradients
 from tinygrad_tf.creation import zeros_like
 from tinygrad_tf.engine import Node
 from tinygrad_tf.func._trees import filled, leaves_of, mapped
@@ -40,11 +40,7 @@ class _Level:
 
     def gradients(self, outputs: Sequence[Tensor], weights: Sequence[Any]) -> list[Tensor]:
         """Of the outputs, weighted and added, by all copies; zeros where there is no way to one."""
-        reached = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]
-        found: Sequence[Any] = [None] * len(self.leaves)
-        if reached and self.leaves:
-            ys, ws = zip(*reached, strict=True)
-            found = autograd.grad(ys, self.leaves, ws, create_graph=True, allow_unused=True)
+        found = gradients(outputs, self.leaves, weights, True)
         return [zeros_like(x) if g is None else g for g, x in zip(found, self.leaves, strict=True)]
 
     def outside(self, tree: Any) -> Any:
@@ -57,14 +53,13 @@ class _Level:
 
 
 class _Linear:
-    """J at the place where a function was called, as a function of v: v^T J is linear in v, and by v it gives J."""
+    """J at the place where a function was called, as a function of tangents."""
 
     def __init__(self, level: _Level, out: Any):
         self.level, self.out = level, out
         self.outputs = _tensors(level.name, out)
-        self.weights = [zeros_like(y).requires_grad_() for y in self.outputs]
-        self.back = level.gradients(self.outputs, self.weights)
-        level.own.update(v.node for v in self.weights)
+        self.push = Pushforward(self.outputs, level.leaves)
+        level.own.update(v.node for v in self.push.weights)
 
     def along(self, tangents: Any) -> Any:
         """J v, in the form of the function's results."""
@@ -72,12 +67,8 @@ class _Linear:
         wanted, got = ([tuple(t.shape) for t in ts] for ts in (self.level.leaves, vectors))
         if got != wanted:
             raise RuntimeError(f"{name}: every tangent must have the shape of its primal, {wanted}, got {got}")
-        linear = [(g, v) for g, v in zip(self.back, vectors, strict=True) if g.requires_grad]
-        pushed: Sequence[Any] = [None] * len(self.outputs)
-        if linear:
-            gs, vs = zip(*linear, strict=True)
-            pushed = autograd.grad(gs, self.weights, vs, create_graph=True, allow_unused=True)
-        parts = [zeros_like(y) if p is None else p for p, y in zip(pushed, self.outputs, strict=True)]
+        moved = self.push.along(vectors, create_graph=True)
+        parts = [zeros_like(y) if p is None else p for p, y in zip(moved, self.outputs, strict=True)]
         return filled(self.out, iter(parts))
 
 
