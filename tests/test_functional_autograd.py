@@ -638,6 +638,45 @@ def test_grad_mode_in_every_form() -> None:
     assert tg.is_grad_enabled()
 
 
+def marked(t: Any) -> list[Any]:
+    """What is said of inference mode, of the tensors made in it, and of switches as objects."""
+    x = t.ones(2, requires_grad=True)
+    with t.inference_mode():
+        y = x * 2
+        found = [y.is_inference(), t.is_inference(y), y.view(2, 1).is_inference(), x.is_inference(), y.requires_grad]
+        with t.inference_mode(False):
+            z = x * 2
+            found += [t.is_inference_mode_enabled(), z.requires_grad, z.is_inference()]
+        x.add_(1)
+        found += [t.is_inference_mode_enabled(), x._version, t.is_inference(t.zeros(1))]
+        y.add_(1)
+        with pytest.raises(RuntimeError):
+            _ = y._version
+    found += [t.is_inference_mode_enabled(), (y + 1).is_inference(), y.clone().is_inference(), t.ones(1).is_inference()]
+    decorated = t.inference_mode()(lambda: (t.is_inference_mode_enabled(), t.ones(1).is_inference()))
+    found += [*decorated(), t.is_inference_mode_enabled(), t.inference_mode().mode, t.inference_mode(False).mode]
+    found += [type(t.no_grad().clone()).__name__, t.set_grad_enabled(True).mode, t.inference_mode(False).clone().mode]
+
+    @t.enable_grad()
+    def steps() -> Any:
+        got = yield t.is_grad_enabled()
+        yield got, t.is_grad_enabled()
+
+    with t.no_grad():
+        walk = steps()
+        found += [next(walk), t.is_grad_enabled(), walk.send(3), t.is_grad_enabled()]
+    return found
+
+
+def test_inference_mode_marks_what_is_made_in_it() -> None:
+    found = marked(tg)
+    assert found[:8] == [True, True, True, False, False, False, True, False]
+    torch = pytest.importorskip("torch")
+    assert found == marked(torch)
+    with pytest.raises(TypeError, match="set_grad_enabled: mode must be True or False, got 'no'"):
+        tg.set_grad_enabled("no")  # type: ignore[arg-type]
+
+
 def test_generators_switch_only_while_they_run() -> None:
     log: list[Any] = []
 

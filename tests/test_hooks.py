@@ -95,3 +95,150 @@ def test_misuse_of_backward_hooks_is_told() -> None:
     layer.register_full_backward_hook(lambda module, grad_input, grad_output: grad_input * 2)
     with pytest.raises(RuntimeError, match="the hook must return 1 gradients or None, got 2"):
         layer(tg.ones(1, 2, requires_grad=True)).sum().backward()
+
+
+# --- hooks on the steps of a graph, and on several tensors ------------------------------------------------------------
+
+
+def graph_of(t: ModuleType) -> tuple[Any, ...]:
+    """Leaves a and b, a product c, and what is computed of c and of b."""
+    a = t.tensor([1.0, 2.0], requires_grad=True)
+    b = t.tensor([[3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    c = a * b
+    return a, b, c, c.exp().sum() * 1.0 + (b * b).sum()
+
+
+def lists(gradients: Any) -> list[Any]:
+    return [None if g is None else g.tolist() for g in gradients]
+
+
+def steps_seen(t: ModuleType) -> list[Any]:
+    """What hooks on Nodes see, in order, and what their replacements do."""
+    a, b, c, out = graph_of(t)
+    noted: list[Any] = []
+    c.grad_fn.register_hook(lambda to, of: noted.append(("after", lists(to), lists(of))))
+    c.grad_fn.register_prehook(lambda of: noted.append(("before", lists(of))))
+    c.register_hook(lambda g: noted.append(("tensor", g.tolist())))
+    first = c.grad_fn.register_prehook(lambda of: (of[0] * 2,))
+    second = c.grad_fn.register_hook(lambda to, of: (None if to[0] is None else to[0] * 3, to[1]))
+    leaf = c.grad_fn.next_functions[0][0]
+    leaf.register_prehook(lambda of: (of[0] + 1,))
+    leaf.register_hook(lambda to, of: noted.append(("leaf", to, lists(of), a.grad.tolist())))
+    out.backward(retain_graph=True)
+    noted.append(lists((a.grad, b.grad)))
+    noted.append(lists(t.autograd.grad(out, [b], retain_graph=True)))
+    noted.append(lists(t.autograd.grad(out, [c], retain_graph=True)))  # its Node is not run
+    (slope,) = t.autograd.grad(out, [a], create_graph=True)
+    noted.append(lists(t.autograd.grad(slope.sum(), [a, b], retain_graph=True)))
+    first.remove()
+    with second:
+        out.backward(retain_graph=True)
+    out.backward()
+    noted.append(lists((a.grad, b.grad)))
+    c.grad_fn.metadata["note"] = 1
+    return [*noted, c.grad_fn.metadata, leaf.variable is a]
+
+
+def several_seen(t: ModuleType) -> list[Any]:
+    """What hooks on several tensors see of whole passes, and of passes to some of the leaves."""
+    leaf, b, _, _ = graph_of(t)
+    a = leaf * 1.0
+    c = a * b
+    out, other = (c * c).sum() * 1.0 + (b * b).sum(), (a * 2).sum() * 1.0
+    noted: list[Any] = []
+    register = t.autograd.graph.register_multi_grad_hook
+    handle = register((a, c, other), lambda gradients: noted.append(("all", lists(gradients))))
+    register((c, b, t.ones(1)), lambda g: noted.append(("any", g.tolist())), mode="any")
+    out.backward(retain_graph=True)
+    t.autograd.grad(out, a, retain_graph=True)
+    t.autograd.grad(out, b, retain_graph=True)
+    (out + other).backward(inputs=[leaf], retain_graph=True)
+    handle.remove()
+    (out + other).backward()
+    return noted
+
+
+def edges_used(t: ModuleType) -> list[Any]:
+    """Gradients by the places in the graph where they arrive."""
+    a, b, c, out = graph_of(t)
+    edge = t.autograd.graph.get_gradient_edge
+    noted = [edge(a).node.name(), edge(a).output_nr, edge(c).node is c.grad_fn, edge(a) == edge(a)]
+    at_a, at_c, at_out = edge(a), edge(c), edge(out)
+    del c, out
+    noted += lists(t.autograd.grad(at_out, [at_a, b, at_c], retain_graph=True))
+    t.autograd.backward(at_c, t.ones(2, 2), retain_graph=True)
+    t.autograd.backward([at_out], inputs=[at_a])
+    return noted + lists((a.grad, b.grad))
+
+
+def retained(t: ModuleType) -> list[Any]:
+    """The gradients that tensors on the way retain, and hooks called, whatever is asked for."""
+    a, b, c, out = graph_of(t)
+    aside = b.sin()
+    out = out + aside.sum()
+    noted: list[Any] = []
+    for y in (c, aside):
+        y.retain_grad()
+        y.register_hook(lambda g: noted.append(g.tolist()))
+    noted += lists(t.autograd.grad(out, [a], retain_graph=True))
+    noted += lists((c.grad, aside.grad, a.grad))  # aside does not lead to a
+    noted += lists(t.autograd.grad(out, [c], retain_graph=True))
+    out.backward(inputs=[a], retain_graph=True)
+    noted += lists((c.grad, aside.grad, a.grad, b.grad))
+    (slope,) = t.autograd.grad(out, [b], create_graph=True)
+    noted += [c.grad.requires_grad, *lists((slope, c.grad, aside.grad))]
+    return noted
+
+
+def assert_alike(found: Any, wanted: Any) -> None:
+    if isinstance(wanted, (list, tuple)):
+        assert len(found) == len(wanted)
+        for a, b in zip(found, wanted, strict=True):
+            assert_alike(a, b)
+    else:
+        assert found == (pytest.approx(wanted, rel=1e-5) if isinstance(wanted, float) else wanted)
+
+
+@pytest.mark.parametrize("program", [steps_seen, several_seen, edges_used, retained], ids=lambda f: f.__name__)
+def test_what_is_hung_onto_a_graph_is_told_what_pytorch_tells(program: Callable[[ModuleType], list[Any]]) -> None:
+    torch = pytest.importorskip("torch")
+    assert_alike(program(tg), program(torch))
+
+
+def test_a_retained_gradient_shares_no_memory_with_the_one_returned() -> None:
+    x = tg.ones(2, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    (g,) = tg.autograd.grad((y * y).sum(), [y])
+    assert y.grad is not g and not np.shares_memory(y.grad.array, g.array)
+
+
+def test_all_counts_the_gradient_that_a_pass_starts_with() -> None:
+    a, noted = tg.ones(1, requires_grad=True), []
+    b = a * 2
+    tg.autograd.graph.register_multi_grad_hook((b, a), lambda gradients: noted.append(lists(gradients)))
+    b.backward()
+    assert noted == [[[1.0], [2.0]]]
+
+
+def test_misuse_of_hooks_on_a_graph_is_told() -> None:
+    x = tg.ones(2, requires_grad=True)
+    graph = tg.autograd.graph
+    with pytest.raises(ValueError, match="mode must be 'all' or 'any', got 'some'"):
+        graph.register_multi_grad_hook((x,), print, mode="some")
+    with pytest.raises(TypeError, match="fn must be a function, got int"):
+        graph.register_multi_grad_hook((x,), 3)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="get_gradient_edge: this tensor does not require a gradient"):
+        graph.get_gradient_edge(tg.ones(2))
+    with pytest.raises(TypeError, match="get_gradient_edge: tensor must be a tensor, got int"):
+        graph.get_gradient_edge(2)  # type: ignore[arg-type]
+    y = x * 2
+    with pytest.raises(TypeError, match="register_hook: hook must be a function, got int"):
+        y.grad_fn.register_hook(3)
+    y.grad_fn.register_hook(lambda to, of: (to[0],))
+    with pytest.raises(RuntimeError, match="register_hook: the hook must return 2 gradients or None, got 1"):
+        y.sum().backward()
+    z = x * 2
+    z.grad_fn.register_prehook(lambda of: of[0][:1])
+    with pytest.raises(RuntimeError, match="a hook of register_prehook returns must have the shape of its tensor"):
+        z.sum().backward()

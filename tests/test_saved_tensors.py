@@ -399,3 +399,59 @@ def test_misuse_is_told(pack: Any, unpack: Any, error: type[Exception], words: s
 def test_the_module_has_pytorchs_names() -> None:
     torch: ModuleType = pytest.importorskip("torch")
     assert set(graph.__all__) <= set(dir(torch.autograd.graph)) and tg.autograd.graph is graph
+
+
+# --- one saved tensor, and saved tensors that change ------------------------------------------------------------------
+
+
+def test_hooks_on_one_saved_tensor() -> None:
+    x, w = tg.tensor([1.0, 2.0], requires_grad=True), tg.tensor([3.0, 4.0], requires_grad=True)
+    y = x * w
+    raw = y.grad_fn._raw_saved_other
+    raw.register_hooks(lambda t: t.numpy() * 10, lambda kept: tg.from_numpy(kept))
+    assert y.grad_fn._saved_other.tolist() == [30.0, 40.0] and y.grad_fn._saved_self is x
+    with pytest.raises(RuntimeError, match="b of mul has hooks already"):
+        raw.register_hooks(lambda t: t, lambda t: t)
+    y.sum().backward()
+    assert x.grad.tolist() == [30.0, 40.0] and w.grad.tolist() == [1.0, 2.0]
+    with pytest.raises(RuntimeError, match="the graph of mul was released"):
+        raw.register_hooks(lambda t: t, lambda t: t)
+    with pytest.raises(AttributeError, match="exp did not keep 'x'"):
+        _ = x.exp().grad_fn._raw_saved_self
+
+
+def test_what_is_saved_may_be_changed_where_that_is_allowed() -> None:
+    x = tg.tensor([1.0, 2.0], dtype=tg.float64, requires_grad=True)
+    with tg.autograd.graph.allow_mutation_on_saved_tensors() as copies:
+        y = x.clone()
+        z = (y * y).exp().sum()
+        y.sin_()
+        z.backward()
+        late = (y * y).sum()
+        assert len(copies.cloned) > 0
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp([1.0, 4.0]) * [1.0, 2.0])
+    with pytest.raises(RuntimeError, match="backward outside of the allow_mutation_on_saved_tensors"):
+        late.backward()
+
+
+def test_the_version_counts_changes_in_place() -> None:
+    def counted(t: Any) -> list[int]:
+        x = t.ones(3)
+        found = [x._version]
+        x.add_(1)
+        x[0] = 2
+        v = x[1:]
+        v.mul_(2)
+        y = x.detach()
+        y.zero_()
+        x.data.add_(1)
+        t.autograd.graph.increment_version(x)
+        found += [x._version, v._version, y._version, x.clone()._version]
+        w = t.ones(2, requires_grad=True)
+        w.sum().backward()
+        t.optim.SGD([w], 0.1).step()
+        return [*found, w._version]
+
+    assert counted(tg) == [0, 5, 5, 5, 0, 1]
+    torch = pytest.importorskip("torch")
+    assert counted(torch) == counted(tg)

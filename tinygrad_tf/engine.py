@@ -36,12 +36,15 @@ from tinygrad_tf.graph import (
 )
 from tinygrad_tf.hooks import (
     RemovableHandle,
+    Way,
     add_hook,
     add_hook_after,
     check_gradient,
+    nodes_of,
     retain_grad,
     run_hooks,
     run_hooks_after,
+    starting_gradient,
 )
 from tinygrad_tf.operation import Operation, Primitive, primitive
 from tinygrad_tf.regions import Pending, Region, laid_out, memory_order, wide
@@ -181,6 +184,7 @@ def walk(
 ) -> dict[Node, Any]:
     """Send the roots' gradients back; return {node: Tensor} for the wanted Nodes, or for all that have an owner.
 
+    On the way to the wanted Nodes those that retain their gradient are found, too.
     keep: leave what the rules saved in place, so that the graph can be walked again.
     """
     targets = None if wanted is None else {n for n in wanted if n is not None}
@@ -188,6 +192,7 @@ def walk(
     pending: dict[Node, Pending] = {}
     found: dict[Node, Any] = {}
     queue: list[tuple[int, Node]] = []
+    way = Way(targets, queue)
 
     def send(edge: Node, part: Any, fresh: bool) -> None:
         """Add one contribution to the gradient of an edge, in the shape and dtype of its forward value."""
@@ -207,7 +212,7 @@ def walk(
             first.node, first.value, first.own = edge, part, fresh
             heapq.heappush(queue, (-edge.age, edge))
 
-    with recording(create_graph), np.errstate(all="ignore"):  # infinite gradients are values, not warnings
+    with recording(create_graph), way, np.errstate(all="ignore"):  # infinite gradients are values, not warnings
         for root, g in roots:
             node = current_node(root)
             assert node is not None
@@ -219,10 +224,11 @@ def walk(
                 held.assemble()
             g, own, operation = held.value, held.own, node.operation
             if node.hooks:
-                g, own = run_hooks(node, g) if create_graph else run_hooks(node, make(g)).array, False
-            if node in targets if targets is not None else node.owner is not None:
+                g, own = run_hooks(node, g, way) if create_graph else run_hooks(node, make(g), way).array, False
+            owned = node.owner is not None
+            if owned if targets is None else node in targets or (owned and way.retains(node)):
                 found[node] = g if create_graph else make(kept(node, g, own))
-            if operation is None:
+            if operation is None or node.age <= oldest:  # what lies behind the oldest target is not asked for
                 continue
             fresh = operation.gives_new_arrays or (own and operation.view)  # a view of what is ours alone is ours too
             for edge, part in zip(node.edges, operation.pull(node, g, create_graph, own), strict=True):
@@ -239,32 +245,6 @@ def kept(node: Node, g: np.ndarray, own: bool) -> np.ndarray:
         return laid_out(g, None)
     owner = node.owner() if node.owner is not None else None
     return laid_out(g, None if owner is None else memory_order(owner.array), own)
-
-
-def nodes_of(name: str, inputs: Sequence[Tensor]) -> list[Node]:
-    """The Nodes of tensors that a gradient is asked for."""
-    nodes = []
-    for i, t in enumerate(inputs):
-        node = current_node(t)
-        if node is None:
-            raise RuntimeError(f"input {i} of {name} does not require a gradient; set requires_grad first")
-        nodes.append(node)
-    return nodes
-
-
-def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
-    """The gradient that the walk starts with: the one given, or 1 for a scalar."""
-    if current_node(root) is None:
-        raise RuntimeError("backward of a tensor that does not require a gradient: none of its inputs does")
-    if gradient is None:
-        if root.array.size != 1:
-            raise RuntimeError(f"backward of a tensor of shape {root.array.shape} needs a gradient of that shape")
-        return make(np.ones_like(root.array))
-    if not isinstance(gradient, Tensor):
-        raise TypeError(f"backward: gradient must be a tensor or None, got {type(gradient).__name__}")
-    if gradient.array.shape != root.array.shape:
-        raise RuntimeError(f"gradient must have the output's shape {root.array.shape}, got {gradient.array.shape}")
-    return gradient
 
 
 def backward(
@@ -284,9 +264,15 @@ def backward(
         if not chosen:
             raise RuntimeError("`inputs` of backward is empty; leave it out to reach all leaves")
     found = walk(starts, keep, create_graph, chosen)
+    gather(found, chosen or {}, create_graph)
+    run_hooks_after(found)
+
+
+def gather(found: dict[Node, Any], chosen: dict[Node, Tensor], create_graph: bool) -> None:
+    """Add what was found to `.grad` of the tensors that it belongs to: those chosen, or the owners of the Nodes."""
     with writing_gradients, np.errstate(all="ignore"):
         for node, g in found.items():
-            owner = chosen[node] if chosen is not None else node.owner() if node.owner is not None else None
+            owner = chosen[node] if node in chosen else node.owner() if node.owner is not None else None
             if owner is None:
                 continue
             if create_graph:
@@ -299,7 +285,6 @@ def backward(
                 check_gradient("what is added to .grad", g, owner._grad.array.shape, owner._grad.array.dtype)
                 owner._grad.array[...] += g.array
                 owner._grad.storage.changed = next(clock)
-    run_hooks_after(found)
 
 
 def grad(
@@ -309,9 +294,14 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
 ) -> list[Any]:
-    """The gradients of the roots with respect to `inputs`, None for an input that no root depends on."""
+    """The gradients of the roots with respect to `inputs`, None for an input that no root depends on.
+
+    No `.grad` is written to but those of tensors on the way that asked for it, which are no leaves.
+    """
     starts = [(root, starting_gradient(root, g)) for root, g in zip(roots, gradients, strict=True)]
     keep = create_graph if retain_graph is None else retain_graph
     nodes = nodes_of("grad", inputs)
     found = walk(starts, keep, create_graph, nodes)
+    retained = {n: g for n, g in found.items() if n.operation is not None and n.owner is not None}
+    gather({n: g if create_graph else make(g.array.copy()) for n, g in retained.items()}, {}, create_graph)
     return [found.get(node) for node in nodes]

@@ -411,6 +411,11 @@ def is_floating_point(input: Tensor) -> bool:
     return input.is_floating_point()
 
 
+def is_inference(input: Tensor) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return input.is_inference()
+
+
 def numel(input: Tensor) -> int:
     return input.numel()
 
@@ -451,19 +456,19 @@ __all__ = [
     "diag", "diag_embed", "diagonal", "diff", "div", "divide", "dot", "einsum", "eq", "equal", "erf", "erfinv", "exp",
     "exp2", "expm1", "fix", "flatten", "flip", "fliplr", "flipud", "floor", "floor_divide", "fmod", "frac", "gather",
     "ge", "ger", "get_default_dtype", "greater", "greater_equal", "gt", "histc", "hstack", "index_add", "index_copy",
-    "index_fill", "index_put", "index_select", "inverse", "is_floating_point", "is_tensor", "isclose", "isfinite",
-    "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p", "log2", "log10",
-    "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max", "maximum", "mean",
-    "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "mul", "multinomial", "multiply", "mv",
-    "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "not_equal", "numel",
-    "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu", "remainder",
-    "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign", "sin",
-    "sinh", "slogdet", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "subtract",
-    "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile", "topk",
-    "trace", "transpose", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten", "unique", "unique_consecutive",
-    "unsqueeze", "var", "vstack", "where",
+    "index_fill", "index_put", "index_select", "inverse", "is_floating_point", "is_inference", "is_tensor", "isclose",
+    "isfinite", "isin", "isinf", "isnan", "kron", "kthvalue", "le", "lerp", "less", "less_equal", "log", "log1p",
+    "log2", "log10", "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max",
+    "maximum", "mean", "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "mul", "multinomial",
+    "multiply", "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm",
+    "not_equal", "numel", "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu",
+    "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign",
+    "sin", "sinh", "slogdet", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub",
+    "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile",
+    "topk", "trace", "transpose", "tril", "triu", "true_divide", "trunc", "unbind", "unflatten", "unique",
+    "unique_consecutive", "unsqueeze", "var", "vstack", "where",
 ]
 # fmt: on
 

@@ -25,7 +25,7 @@ inside = contextvars.ContextVar("inside", default=False)
 
 
 class Mode(threading.local):
-    """What each thread has switched on: recording for gradients, and fused operations by their references.
+    """What each thread has switched on: recording for gradients, fused operations by their references, inference mode.
 
     quietly(function, *arguments) calls the function where NumPy warns of nothing: NaN and infinity are values. NumPy's
     settings belong to a context, and to enter one that is there costs a tenth of what np.errstate does.
@@ -33,6 +33,7 @@ class Mode(threading.local):
 
     grad = True
     reference = False
+    inference = False
 
     def __init__(self) -> None:
         context = contextvars.Context()
@@ -75,13 +76,30 @@ def recording(on: bool) -> Iterator[None]:
 
 
 class Storage:
-    """The memory behind a tensor and its views: the time at which it was last written to."""
+    """The memory behind a tensor and its views: the time at which it was last written to, and how often it was."""
 
     changed = 0  # of the class until it is written to: most never are, and there is one for each result
+    version = 0
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name == "changed":
+            self.version += 1
 
     def __call__(self) -> Any:
         """What PyTorch's old x.storage() is told."""
         raise TypeError("x.storage() is not here; x.untyped_storage() is: its data_ptr() says where the memory lies")
+
+
+class OfInference(Storage):
+    """Memory that was made in inference mode, where nobody counts what happens to it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        raise RuntimeError("_version: changes of a tensor made in inference mode are not counted; see .clone()")
 
 
 class Watched(tuple[Any, ...]):
@@ -103,9 +121,23 @@ class Node:
     edges: the Nodes of the inputs, None where no gradient is wanted. shape and dtype are those of the result.
     saved: (name, array, storage, edge) of what the rules need; None once it was released.
     owner: a weak reference to the tensor whose `.grad` is written: a leaf, or one that asked to retain it.
+    metadata: what users note of it, by name; there once it is asked for.
     """
 
-    __slots__ = ("__weakref__", "age", "dtype", "edges", "hooks", "operation", "options", "owner", "saved", "shape")
+    __slots__ = (
+        "__weakref__",
+        "age",
+        "dtype",
+        "edges",
+        "hooks",
+        "metadata",
+        "operation",
+        "options",
+        "owner",
+        "saved",
+        "shape",
+    )
+    metadata: dict[str, Any]
 
     def __init__(self, operation: Any, edges: Sequence[Node | None], options: dict[str, Any], value: np.ndarray):
         self.operation, self.edges, self.options = operation, edges, options
@@ -143,23 +175,47 @@ class Node:
             raise AttributeError(f"variable: {self.name()} is no leaf, and only a leaf belongs to one tensor")
         return self.owner()
 
+    register_hook: Callable[..., Any]  # autograd/node_hooks.py gives both
+    register_prehook: Callable[..., Any]
+    saved_tensor: Callable[..., Any]  # and autograd/_packing.py this: what stands under _raw_saved_self
+
     def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
         """What the rules kept, by PyTorch's names: _saved_self and _saved_other are the first and the second input."""
-        if not name.startswith("_saved_") or self.operation is None:
+        if name == "metadata":
+            self.metadata = {}
+            return self.metadata
+        _, start, wanted = name.partition("_saved_")
+        if not start or name not in (start + wanted, f"_raw{start}{wanted}") or self.operation is None:
             raise AttributeError(f"{self.kind} has no attribute {name!r}")
-        inputs = dict(zip(("self", "other"), self.operation.inputs, strict=False))
-        wanted = inputs.get(name.removeprefix("_saved_"), name.removeprefix("_saved_"))
+        wanted = {named: name for name, named in self._input_names().items()}.get(wanted, wanted)
+        if name.startswith("_raw"):
+            return self.saved_tensor(wanted)
         values = self.operation.load(self, True, (wanted,))
         if wanted not in values:
             kept = ", ".join(saved[0] for saved in self.saved or ()) or "nothing"
             raise AttributeError(f"{self.kind} did not keep {wanted!r} for its gradient, but {kept}")
         found = values[wanted]
+        edge = found.node if isinstance(found, Tensor) else None
+        owner = edge.owner() if edge is not None and edge.operation is None and edge.owner is not None else None
+        if owner is not None and owner.array is found.array:
+            return owner
         return make(found) if isinstance(found, np.ndarray) else found
+
+    def __dir__(self) -> list[str]:
+        """With the names of what the rules kept, which programs that draw graphs look for."""
+        kept = {*self.options, *[name for name, *_ in self.saved or ()]} - {"kept", "shapes"}
+        named = self._input_names() if self.operation is not None else {}
+        return [*object.__dir__(self), *[f"_saved_{named.get(name, name)}" for name in kept]]
+
+    def _input_names(self) -> dict[str, str]:
+        """PyTorch's names of the first two inputs."""
+        return dict(zip(self.operation.inputs, ("self", SECOND_INPUTS.get(self.kind, "other")), strict=False))
 
     def __repr__(self) -> str:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
+SECOND_INPUTS = {"power": "exponent", "matmul": "mat2"}
 PYTORCHS_NAMES = {"power": "pow", "cast": "to_copy", "det": "linalg_det", "inv": "linalg_inv_ex"}
 PYTORCHS_NAMES |= {"layer_norm": "native_layer_norm", "where_in_order": "where"}
 

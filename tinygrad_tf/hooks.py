@@ -5,13 +5,14 @@ What comes from users is checked here, so that no walk goes on with a gradient o
 
 from __future__ import annotations
 
+import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.graph import Node, Tensor, clock, current_node
+from tinygrad_tf.graph import Node, Tensor, clock, current_node, make
 
 
 def check_gradient(name: str, gradient: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
@@ -23,6 +24,89 @@ def check_gradient(name: str, gradient: Any, shape: tuple[int, ...], dtype: np.d
         raise RuntimeError(f"{name} must have the shape of its tensor, {shape}, got {array.shape}")
     if array.dtype != dtype:
         raise RuntimeError(f"{name} must have the dtype of its tensor, {dtype}, got {array.dtype}; use .to(dtype)")
+
+
+def nodes_of(name: str, inputs: Sequence[Tensor]) -> list[Node]:
+    """The Nodes of tensors that a gradient is asked for."""
+    nodes = []
+    for i, t in enumerate(inputs):
+        node = current_node(t)
+        if node is None:
+            raise RuntimeError(f"input {i} of {name} does not require a gradient; set requires_grad first")
+        nodes.append(node)
+    return nodes
+
+
+def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
+    """The gradient that a walk starts with: the one given, or 1 for a scalar."""
+    if current_node(root) is None:
+        raise RuntimeError("backward of a tensor that does not require a gradient: none of its inputs does")
+    if gradient is None:
+        if root.array.size != 1:
+            raise RuntimeError(f"backward of a tensor of shape {root.array.shape} needs a gradient of that shape")
+        found: Tensor = make(np.ones_like(root.array))
+        return found
+    if not isinstance(gradient, Tensor):
+        raise TypeError(f"backward: gradient must be a tensor or None, got {type(gradient).__name__}")
+    if gradient.array.shape != root.array.shape:
+        raise RuntimeError(f"gradient must have the output's shape {root.array.shape}, got {gradient.array.shape}")
+    return gradient
+
+
+class Way:
+    """The way of one walk: from the Nodes in its queue back to its targets (None: to all leaves).
+
+    Hooks, and the gradients that are retained, are those of the Nodes on it alone; it is looked for when one of them is
+    met. `with way:` says that the walk is under way in this thread.
+    """
+
+    def __init__(self, targets: set[Node] | None, queue: list[tuple[int, Node]]):
+        self.targets, self.queue = targets, queue
+        self.needed: set[Node] | None = None
+        self.noted: dict[Any, Any] = {}  # what hooks of several tensors have seen of this walk
+
+    def needs(self, node: Node) -> bool:
+        """Whether this Node, which the walk is at, is on the way."""
+        return self.targets is None or node in self.ahead(node)
+
+    def ahead(self, node: Node) -> set[Node]:
+        """The Nodes on the way from this one on, which the walk is at; those before were looked for then."""
+        if self.needed is None:
+            self.needed = self.found_from(node)
+        return self.needed
+
+    def found_from(self, node: Node) -> set[Node]:
+        """The Nodes that the walk is at or will come to, without those that lead to no target."""
+        ahead, stack = {node}, [node, *[other for _, other in self.queue]]
+        while stack:
+            ahead.add(node := stack.pop())
+            stack += [edge for edge in node.edges if edge is not None and edge not in ahead]
+        if self.targets is None:
+            return ahead
+        needed = ahead & self.targets
+        for node in sorted(ahead, key=lambda node: node.age):  # the inputs of a Node are older than it is
+            if not needed.isdisjoint(node.edges):
+                needed.add(node)
+        return needed
+
+    def retains(self, node: Node) -> bool:
+        """Whether a Node with an owner is that of a tensor, no leaf, which asked to retain the gradient found here."""
+        return node.operation is not None and self.needs(node)
+
+    def __enter__(self) -> None:
+        self.before, under_way.way = under_way.way, self
+
+    def __exit__(self, *_: Any) -> None:
+        under_way.way = self.before
+
+
+class UnderWay(threading.local):
+    """The innermost walk that is under way in this thread."""
+
+    way: Way | None = None
+
+
+under_way = UnderWay()
 
 
 class RemovableHandle:
@@ -58,7 +142,7 @@ def add_hook(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     return put_hook(node.hooks, hook)
 
 
-after_adding: weakref.WeakKeyDictionary[Node, dict[int, Callable[[Any], Any]]] = weakref.WeakKeyDictionary()
+after_adding: weakref.WeakKeyDictionary[Node, dict[int, Callable[[Any, Any], Any]]] = weakref.WeakKeyDictionary()
 
 
 def add_hook_after(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
@@ -66,20 +150,26 @@ def add_hook_after(t: Tensor, hook: Callable[[Any], Any]) -> RemovableHandle:
     node = current_node(t)
     if node is None or node.operation is not None:
         raise RuntimeError("register_post_accumulate_grad_hook: only a leaf that requires a gradient gathers one")
-    return put_hook(after_adding.setdefault(node, {}), hook)
+
+    def run(leaf: Any, gradient: Any) -> None:
+        if hook(leaf) is not None:
+            raise RuntimeError("a hook of register_post_accumulate_grad_hook must return None; it may set t.grad")
+
+    return put_hook(after_adding.setdefault(node, {}), run)
 
 
-def run_hooks_after(nodes: Iterable[Node]) -> None:
-    """Call the hooks of the leaves whose `.grad` was added to."""
-    for node in list(nodes) if after_adding else ():
+def run_hooks_after(found: Mapping[Node, Any]) -> None:
+    """Call the hooks of the leaves whose `.grad` was added to, with the leaf and with what was added."""
+    for node, gradient in list(found.items()) if after_adding else ():
         t = node.owner() if node.owner is not None else None
         for hook in list(after_adding.get(node, {}).values()) if t is not None else ():
-            if hook(t) is not None:
-                raise RuntimeError("a hook of register_post_accumulate_grad_hook must return None; it may set t.grad")
+            hook(t, gradient)
 
 
-def run_hooks(node: Node, g: Tensor) -> Tensor:
+def run_hooks(node: Node, g: Tensor, way: Way) -> Tensor:
     """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
+    if not way.needs(node):
+        return g
     if not g.array.flags.writeable:  # what was broadcast; a hook may write into its gradient, too
         g.array = g.array.copy()
     for hook in list((node.hooks or {}).values()):

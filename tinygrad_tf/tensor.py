@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
+from tinygrad_tf.graph import OfInference
 from tinygrad_tf.methods import (
     ComposedMethods,
     ElementwiseMethods,
@@ -309,6 +310,15 @@ class Tensor(
     def is_leaf(self) -> bool:
         node = engine.current_node(self)
         return node is None or node.operation is None
+
+    @property
+    def _version(self) -> int:
+        """How often the memory of this tensor, which its views share, was changed in place."""
+        return self.storage.version
+
+    def is_inference(self) -> bool:
+        """Whether the memory of this tensor was made in inference mode."""
+        return isinstance(self.storage, OfInference)
 
     @property
     def grad_fn(self) -> engine.Node | None:

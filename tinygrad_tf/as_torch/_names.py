@@ -71,12 +71,12 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "are those before dropout: the first two are traps, the last makes rows that add up to 1",
     "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",
     "nn.functional.scaled_dot_product_attention": "the mask must broadcast to the scores, not the other way round",
-    "nn.functional.embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
-    "nn.Embedding": "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist",
+    "nn.functional.embedding": "gradients are dense: sparse tensors do not exist",
+    "nn.Embedding": "gradients are dense: sparse tensors do not exist",
     **dict.fromkeys(
         ("nn.EmbeddingBag", "nn.functional.embedding_bag"),
-        "no max_norm, no scale_grad_by_freq; gradients are dense: sparse tensors do not exist; ids behind a last "
-        "offset do not count in any mode",
+        "gradients are dense: sparse tensors do not exist; ids behind a last offset do not count in any mode; "
+        "scale_grad_by_freq divides by the id's own count, where PyTorch's sums divide by another's",
     ),
     **dict.fromkeys(
         ("nn.CTCLoss", "nn.functional.ctc_loss"),
@@ -101,7 +101,14 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     },
     "set_float32_matmul_precision": "holds on processors with matrix tiles, for attention, too",
     "amp.get_autocast_dtype": f"{OURS} by this name: there it is torch.get_autocast_dtype, which is here, too",
-    "autograd.is_grad_enabled": f"{OURS} by this name: there it is torch.is_grad_enabled, which is here, too",
+    **{
+        f"autograd.{name}": f"{OURS} by this name: there it is torch.{name}, which is here, too"
+        for name in ("is_grad_enabled", "is_inference_mode_enabled")
+    },
+    "inference_mode": "marks the tensors made inside, and forbids them nothing afterwards",
+    "autograd.graph.allow_mutation_on_saved_tensors": "copies all that is saved, at once; PyTorch what is changed",
+    "autograd.graph.register_multi_grad_hook": "waits for the gradient that the pass starts with, too, which PyTorch "
+    "does not count",
     "utils.data.WorkerInfo": f"{OURS} by this name: what get_worker_info returns",
     **{f"nn.{name}": f"{OURS}: a part of this package's own Transformers" for name in OWN_PARTS},
     **{f"autograd.{name}": f"{OURS}: checking of gradients" for name in GRADIENT_CHECKS},

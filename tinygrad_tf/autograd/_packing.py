@@ -174,6 +174,40 @@ class PackingNode(PlainNode):
         _slot.__set__(self, value)
 
 
+class SavedTensor:
+    """One array that a Node saved, under its name with _raw_saved_ before it: hooks can be given to it alone."""
+
+    def __init__(self, node: Node, name: str):
+        self.node, self.name = node, name
+        if name not in [item[0] for item in self.items()]:
+            raise AttributeError(f"{node.kind} did not keep {name!r} for its gradient")
+
+    def items(self) -> list[Saved]:
+        saved: Any = self.node.saved
+        if saved is None:
+            raise RuntimeError(f"the graph of {self.node.kind} was released by an earlier backward")
+        found: list[Saved] = saved.items if isinstance(saved, PackedItems) else saved
+        return found
+
+    def register_hooks(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        """Keep it as pack_hook returns it, until unpack_hook makes it a tensor; see saved_tensors_hooks."""
+        hooks, packed_items = Hooks(pack_hook, unpack_hook), PackedItems([], Hooks(pack_hook, unpack_hook))
+        for name, value, storage, edge in self.items():
+            if name == self.name and isinstance(value, Packed):
+                raise RuntimeError(f"register_hooks: {name} of {self.node.kind} has hooks already")
+            if name == self.name:
+                value = packed(value, hooks, functools.partial(_shown, storage, edge))
+            packed_items.items.append((name, value, storage, edge))
+        self.node.saved = packed_items  # type: ignore[assignment]
+
+
+def _saved_tensor(self: Node, name: str) -> SavedTensor:
+    return SavedTensor(self, name)
+
+
+Node.saved_tensor = _saved_tensor
+
+
 def kept_of_context(saved: list[Any]) -> Any:
     """What the context of a Function saved, in the keeping of the hooks that are on."""
     hooks = state.innermost()

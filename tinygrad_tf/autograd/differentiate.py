@@ -5,28 +5,46 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tinygrad_tf import engine
 from tinygrad_tf.tensor import Tensor
 
-Tensors = Tensor | Iterable[Tensor]
+
+class GradientEdge(NamedTuple):
+    """A place in the graph where a gradient arrives; see graph.get_gradient_edge. output_nr: 0, of its only result."""
+
+    node: engine.Node
+    output_nr: int
+    ownership_token: engine.Node | None = None
+
+
+Tensors = Tensor | GradientEdge | Iterable[Tensor | GradientEdge]
 more_to_come: ContextVar[bool] = ContextVar("more_to_come", default=False)  # func.vmap has further slices for a graph
 
 
 def _as_tuple(name: str, x: Any) -> tuple[Any, ...]:
     """One tensor or several, also those of model.parameters(), as a tuple; an error that says what else came."""
-    if isinstance(x, engine.Tensor):
-        return (x,)
+    if isinstance(x, (engine.Tensor, GradientEdge)):
+        return (_tensor_at(x),)
     if not isinstance(x, Iterable) or isinstance(x, (str, Mapping, np.ndarray)):
         raise TypeError(f"{name} must be a Tensor or several, as in a list, got {type(x).__name__}")
-    found = tuple(x)
+    found = tuple([_tensor_at(t) for t in x])
     for i, t in enumerate(found):
         if not isinstance(t, engine.Tensor):
             raise TypeError(f"{name}[{i}] must be a Tensor, got {type(t).__name__}")
     return found
+
+
+def _tensor_at(x: Any) -> Any:
+    """The leaf of a GradientEdge, or a tensor that stands for what is gone: the graph alone is asked for."""
+    if not isinstance(x, GradientEdge):
+        return x
+    node = x.node
+    owner = node.owner() if node.operation is None and node.owner is not None else None
+    return engine.make(np.broadcast_to(np.zeros((), node.dtype), node.shape), node) if owner is None else owner
 
 
 def _gradients(name: str, gradients: Any, outputs: tuple[Any, ...]) -> list[Any]:

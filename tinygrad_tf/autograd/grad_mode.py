@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
+from tinygrad_tf import graph
 from tinygrad_tf.engine import mode
 
 
@@ -24,37 +26,41 @@ class _Switch:
     def __exit__(self, *_: Any) -> None:
         mode.grad = self.before.pop()
 
+    def again(self) -> _Switch:
+        """One more of its kind, for one call of a decorated function."""
+        return _Switch(self.on)
+
     def __call__(self, function: Callable[..., Any]) -> Any:
-        on = self.on
+        again = self.again
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Any:
-                return (yield from _switched(function(*args, **kwargs), on))
+                return (yield from _switched(function(*args, **kwargs), again))
 
             return generator
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with _Switch(on):
+            with again():
                 return function(*args, **kwargs)
 
         return wrapped
 
 
-def _switched(inner: Generator[Any, Any, Any], on: bool) -> Generator[Any, Any, Any]:
+def _switched(inner: Generator[Any, Any, Any], again: Callable[[], _Switch]) -> Generator[Any, Any, Any]:
     """Run a generator with the switch set, never its caller: it is set at each step, and back at each yield."""
     step: Callable[[], Any] = functools.partial(next, inner)
     while True:
         try:
-            with _Switch(on):
+            with again():
                 value = step()
         except StopIteration as end:
             return end.value
         try:
             step = functools.partial(inner.send, (yield value))
         except GeneratorExit:
-            with _Switch(on):
+            with again():
                 inner.close()
             raise
         except BaseException as error:
@@ -77,6 +83,10 @@ class _Named(_Switch):
 
     def __init__(self, function: Callable[..., Any] | None = None):
         super().__init__(self.position)
+
+    def clone(self) -> Any:
+        """One more of its kind."""
+        return type(self)()
 
 
 class no_grad(_Named):
@@ -103,23 +113,74 @@ class enable_grad(_Named):
     position = True
 
 
-class inference_mode(_Switch):
-    """As no_grad; `inference_mode(False)` leaves recording on.
+class _MadeNow(graph.Storage):
+    """What stands for Storage while a thread is in inference mode: the memory made there is of a kind of its own."""
 
+    def __new__(cls) -> Any:
+        return object.__new__(graph.OfInference if mode.inference else PlainStorage)
+
+
+PlainStorage = graph.Storage
+_lock = threading.Lock()
+_entered = 0  # inference modes that are on, in all threads
+
+
+def _count(change: int) -> None:
+    global _entered
+    with _lock:
+        _entered += change
+        graph.Storage = _MadeNow if _entered else PlainStorage  # type: ignore[misc]
+
+
+class inference_mode(_Switch):
+    """As no_grad, with a mark on the tensors made inside (is_inference); `inference_mode(False)` records.
+
+    The mark forbids nothing: where PyTorch refuses such tensors in later training, they are like others here.
+
+    >>> import tinygrad_tf as tg
     >>> with inference_mode():
-    ...     is_grad_enabled()
-    False
+    ...     y = tg.ones(2) * 2
+    >>> y.is_inference(), (y + 1).is_inference()
+    (True, False)
     """
 
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
         if not callable(mode):
             return self
-        _Switch.__init__(self, False)
+        cls.__init__(self, True)
         return self(mode)
 
     def __init__(self, mode: bool = True):
         super().__init__(not mode)
+        self.mode = bool(mode)
+        self.inferring: list[bool] = []
+
+    def again(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+    clone = again
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self.inferring.append(mode.inference)
+        mode.inference = self.mode
+        _count(1)
+
+    def __exit__(self, *_: Any) -> None:
+        _count(-1)
+        mode.inference = self.inferring.pop()
+        super().__exit__()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode.
+
+    >>> with inference_mode():
+    ...     is_inference_mode_enabled()
+    True
+    """
+    return mode.inference
 
 
 class set_grad_enabled(_Switch):
@@ -131,8 +192,15 @@ class set_grad_enabled(_Switch):
     """
 
     def __init__(self, mode: bool):
+        if not isinstance(mode, (bool, int)):
+            raise TypeError(f"set_grad_enabled: mode must be True or False, got {mode!r}")
         super().__init__(bool(mode))
+        self.mode = self.on
         self.found = _set(self.on)
+
+    def clone(self) -> set_grad_enabled:
+        """One more, which sets it at once, too."""
+        return set_grad_enabled(self.mode)
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.on})"

@@ -1,0 +1,146 @@
+"""Hooks on the steps of a graph: Node.register_prehook sees what comes to a Node, register_hook also what goes on.
+
+A Node that has hooks gets an operation that stands for its own in the walk and calls them around it, so that the walk
+knows nothing of them. A leaf has no operation: its gradient comes by a hook of its tensor, and when it was added to
+`.grad` by one that runs after the walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tinygrad_tf.engine import Node, RemovableHandle, Tensor, cast, check_gradient, make, sum_to
+from tinygrad_tf.hooks import after_adding, put_hook, under_way
+from tinygrad_tf.regions import Region, assemble
+
+Gradients = tuple[Any, ...]
+
+
+class _Hooked:
+    """Stands for the operation of a Node that has hooks. before: hook(grad_outputs); after: hook(grad_inputs, ...)."""
+
+    gives_new_arrays, view = False, False  # a hook may hold on to what it saw, or hand it out
+
+    def __init__(self, operation: Any):
+        self.operation = operation
+        self.before: dict[int, Callable[[Gradients], Any]] = {}
+        self.after: dict[int, Callable[[Gradients, Gradients], Any]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.operation, name)
+
+    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        edges = _needed(node)
+        if not any(edges):
+            return self.operation.pull(node, g, create_graph, own)
+        outputs: Gradients = (g if create_graph else make(_own(g)),)
+        for before in list(self.before.values()):
+            outputs = _replaced("register_prehook", before(outputs), outputs, [node])
+        parts = self.operation.pull(node, outputs[0] if create_graph else outputs[0].array, create_graph)
+        if not self.after:
+            return parts
+        inputs = tuple([_shown(part, edge) for part, edge in zip(parts, edges, strict=True)])
+        for after in list(self.after.values()):
+            inputs = _replaced("register_hook", after(inputs, outputs), inputs, edges)
+        return [part if part is None or create_graph else part.array for part in inputs]
+
+
+def _needed(node: Node) -> list[Node | None]:
+    """The edges of a Node, None for those that lead to nothing that the walk under way is to find."""
+    way = under_way.way
+    if way is None or way.targets is None:
+        return list(node.edges)
+    ahead = way.ahead(node)
+    return [edge if edge in ahead else None for edge in node.edges]
+
+
+def _own(g: np.ndarray) -> np.ndarray:
+    """A hook may write into its gradient: what was broadcast is copied."""
+    return g if g.flags.writeable else g.copy()
+
+
+def _shown(part: Any, edge: Node | None) -> Any:
+    """What a rule gave for an input, as the tensor that the walk will make of it."""
+    if edge is None or part is None:
+        return None
+    if type(part) is Region:
+        return make(assemble([part], edge.shape, edge.dtype)[0])
+    shown = part if isinstance(part, Tensor) else make(_own(np.asarray(part)))
+    if shown.array.shape != edge.shape:
+        shown = sum_to(shown, shape=edge.shape)
+    return shown if shown.array.dtype == edge.dtype else cast(shown, dtype=edge.dtype)
+
+
+def _replaced(name: str, returned: Any, before: Gradients, nodes: Sequence[Node | None]) -> Gradients:
+    """The gradients that a hook returned, or those before if it returned None."""
+    if returned is None:
+        return before
+    found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    if len(found) != len(before):
+        raise RuntimeError(f"{name}: the hook must return {len(before)} gradients or None, got {len(found)}")
+    for g, node in zip(found, nodes, strict=True):
+        if g is not None and node is not None:
+            check_gradient(f"the gradient that a hook of {name} returns", g, node.shape, node.dtype)
+    return found
+
+
+def _hooked(name: str, node: Node, hook: Any) -> _Hooked | None:
+    """The operation that calls the hooks of this Node; None for a leaf."""
+    if not callable(hook):
+        raise TypeError(f"{name}: hook must be a function, got {type(hook).__name__}")
+    if node.dtype == object or (node.edges and any(e is not None and e.dtype == object for e in node.edges)):
+        raise RuntimeError(f"{name}: not on a Function of several results; use the hooks of its tensors")
+    if node.operation is not None and not isinstance(node.operation, _Hooked):
+        node.operation = _Hooked(node.operation)
+    return node.operation
+
+
+def register_prehook(self: Node, hook: Callable[[Gradients], Any]) -> RemovableHandle:
+    """Call hook(grad_outputs), with a tuple of one, before this step back; what it returns takes the tuple's place.
+
+    It comes after the hooks of the tensor. On a leaf it is called by backward alone.
+
+    >>> import tinygrad_tf as tg
+    >>> x = tg.ones(2, requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_prehook(lambda grad_outputs: (grad_outputs[0] * 2,))
+    >>> y.sum().backward()
+    >>> x.grad
+    tensor([6., 6.])
+    """
+    hooked = _hooked("register_prehook", self, hook)
+    if hooked is not None:
+        return put_hook(hooked.before, hook)
+
+    def of_leaf(g: Any) -> Any:
+        if under_way.way is not None and under_way.way.targets is not None:
+            return None
+        return _replaced("register_prehook", hook((g,)), (g,), [self])[0]
+
+    self.hooks = self.hooks or {}
+    return put_hook(self.hooks, of_leaf)
+
+
+def register_hook(self: Node, hook: Callable[[Gradients, Gradients], Any]) -> RemovableHandle:
+    """Call hook(grad_inputs, grad_outputs) after this step back; what it returns takes the place of grad_inputs.
+
+    grad_inputs: for each input of the step its gradient, None where none is wanted. grad_outputs: a tuple of one. On a
+    leaf it is called when the gradient was added to `.grad`, where there are no grad_inputs.
+
+    >>> import tinygrad_tf as tg
+    >>> x = tg.ones(2, requires_grad=True)
+    >>> y = x * 3
+    >>> handle = y.grad_fn.register_hook(lambda grad_inputs, grad_outputs: print(grad_inputs, grad_outputs))
+    >>> y.sum().backward()
+    (tensor([3., 3.]), None) (tensor([1., 1.]),)
+    """
+    hooked = _hooked("register_hook", self, hook)
+    if hooked is not None:
+        return put_hook(hooked.after, hook)
+    return put_hook(after_adding.setdefault(self, {}), lambda leaf, g: hook((), (g,)))
+
+
+Node.register_hook, Node.register_prehook = register_hook, register_prehook
