@@ -137,6 +137,7 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
         "distributions.categorical.Categorical",
         "distributions.kl.kl_divergence",
         "utils.hooks.RemovableHandle",
+        "utils.tensorboard.writer.SummaryWriter",
         "autograd.variable.Variable",
     ],
 )
@@ -205,11 +206,16 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
         lambda: tg.multiprocessing.spawn(print),
         lambda: tg.distributed.nn.all_reduce(tg.zeros(1)),
         lambda: tg.distributed.ProcessGroup(),
+        lambda: tg.cuda.nvtx.range_push("step"),
     ):
         with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
             call()
     with pytest.raises(RuntimeError, match=r"compiles no C\+\+: torch\.utils\.cpp_extension\.load cannot be used"):
         tg.utils.cpp_extension.load("scan", ["scan.cpp"])
+
+
+def test_an_error_that_only_a_gpu_raises_can_be_named_where_errors_are_caught() -> None:
+    assert tg.cuda.OutOfMemoryError is tg.OutOfMemoryError and issubclass(tg.OutOfMemoryError, RuntimeError)
 
 
 def test_the_writer_keeps_what_it_is_given(tmp_path: Path) -> None:

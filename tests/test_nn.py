@@ -763,7 +763,7 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(2, 3)), ValueError, r"\(3, 3\).*\(2, 3\)"),
         (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(3, 3, dtype=tg.uint8)), TypeError, "use .bool"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "3 rows, got 3"),
-        (lambda: nn.Embedding(3, 2, max_norm=1.0), ValueError, "max_norm"),
+        (lambda: nn.Embedding(3, 2, max_norm=1.0)(tg.tensor([3])), IndexError, "3"),
         (lambda: nn.GroupNorm(3, 4), ValueError, "4 .*3"),
         (lambda: nn.BatchNorm1d(3)(tg.ones(1, 3)), ValueError, "more than one value"),
         (lambda: nn.BatchNorm1d(3)(tg.ones(2, 4)), ValueError, r"\(N, 3\)"),
@@ -813,6 +813,22 @@ def test_misuse_is_told(make: Callable[[], Any], error: type[Exception], words: 
     with pytest.raises(error, match=words) as told:
         make()
     assert "\n" not in str(told.value)
+
+
+def test_a_module_without_forward_has_one_that_says_so() -> None:
+    """As in PyTorch: layers ask for it by super(), and programs look at its signature."""
+
+    class Scaled(nn.Module):
+        def forward(self, x):
+            return 2.0 * super().forward(x)
+
+    class Twice(Scaled, nn.Tanh):
+        pass
+
+    assert Twice()(tg.zeros(1)).tolist() == [0.0] and hasattr(nn.ModuleList(), "forward")
+    with pytest.raises(NotImplementedError, match="Scaled has no forward"):
+        Scaled()(tg.zeros(1))
+    assert not hasattr(nn.Module, "backward") and callable(nn.Module.forward)
 
 
 def test_parameters_come_in_the_order_of_their_names() -> None:
@@ -1012,6 +1028,45 @@ BAGS: dict[str, Function] = {
         t.tensor([], dtype=t.int64), w, t.tensor([0, 0]), mode=mode
     ),
 }
+
+
+SHORTENED: list[dict[str, Any]] = [
+    {"max_norm": 2.0},
+    {"max_norm": True, "norm_type": 1.0},
+    {"scale_grad_by_freq": True},
+    {"max_norm": 0.8, "norm_type": math.inf, "scale_grad_by_freq": True, "padding_idx": 1},
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rules", SHORTENED)
+def test_rows_that_are_shortened_and_gradients_by_frequency_as_in_pytorch(
+    torch: ModuleType, rules: dict[str, Any], dtype: str
+) -> None:
+    found = []
+    for t in (torch, tg):
+        layer = t.nn.Embedding.from_pretrained(t.tensor(rows(6, 3).astype(dtype)), freeze=False, **rules)
+        out = layer(t.tensor([[1, 5], [4, 5], [5, 0]]))
+        (out * out).sum().backward()
+        bag = t.nn.EmbeddingBag.from_pretrained(t.tensor(rows(6, 3).astype(dtype)), **{**rules, "mode": "sum"})
+        found.append([repr(layer), repr(bag)])
+        found[-1] += [x.detach().numpy() for x in (out, layer.weight, layer.weight.grad, bag(t.tensor([[1, 5]])))]
+    assert found[0][:2] == found[1][:2]
+    for got, want in zip(found[1][2:], found[0][2:], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-12, atol=1e-12)
+
+
+def test_a_row_that_was_shortened_since_is_noticed() -> None:
+    layer = nn.Embedding(3, 2, max_norm=1e-3)
+    before = layer.weight * layer.weight
+    layer(tg.tensor([1]))
+    with pytest.raises(RuntimeError, match="changed"):
+        before.sum().backward()
+    again = layer.weight * layer.weight
+    layer(tg.tensor([1]))  # which is short enough now
+    again.sum().backward()
+    with pytest.raises(ValueError, match="'sum' and 'mean', got 'max'"):
+        nn.EmbeddingBag(3, 2, mode="max", scale_grad_by_freq=True)(tg.tensor([[1]]))
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -184,6 +184,7 @@ def test_old_constructors() -> None:
         (lambda: tg.ones(3).expand(2, 4), RuntimeError, "expand"),
         (lambda: tg.cat([tg.ones(2, 3), tg.ones(2, 4)]), RuntimeError, "cat: sizes must agree"),
         (lambda: tg.stack([]), RuntimeError, "at least one"),
+        (lambda: tg.cat([]), ValueError, "at least one"),
         (lambda: tg.ones(4).split(2.5), TypeError, "split: split_size must be a whole number, got 2.5"),
         (lambda: tg.ones(4).split([1, "3"]), TypeError, "an element of split_size must be a whole number, got '3'"),
         (lambda: tg.ones(4).chunk("2"), TypeError, "chunk: chunks must be a whole number, got '2'"),

@@ -13,6 +13,7 @@ from typing import Any
 import tinygrad_tf
 from tinygrad_tf._version import __version__
 from tinygrad_tf.as_torch._stand_ins import (
+    OutOfMemoryError,
     ReduceOp,
     SDPBackend,
     SummaryWriter,
@@ -81,6 +82,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "vmap": func.vmap,
             "_foreach_copy_": _foreach_copy_,
             "newaxis": None,
+            "OutOfMemoryError": OutOfMemoryError,
             "set_default_device": set_default_device,
             "get_default_device": lambda: tinygrad_tf.device("cpu"),
             "set_default_tensor_type": set_default_tensor_type,
@@ -111,6 +113,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "cuda": {
             "_initialized": False,
+            "OutOfMemoryError": OutOfMemoryError,
             **{name: refused(f"cuda.{name}") for name in cuda},
             **dict.fromkeys(counters, zero),
             **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), no),
@@ -118,6 +121,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: refused_class(f"cuda.{name}") for name in TYPE_NAMES.values()},
         },
         "cuda.amp": {"autocast": lambda *args, **kwargs: amp.autocast(enabled=False), "GradScaler": amp.GradScaler},
+        "cuda.nvtx": {name: refused(f"cuda.nvtx.{name}") for name in ("range", "range_push", "range_pop", "mark")},
         "mps": {"is_available": no, "manual_seed": nothing, **{n: refused(f"mps.{n}") for n in ("synchronize",)}},
         "xpu": {
             "is_available": no,
@@ -174,7 +178,7 @@ def _modules() -> dict[str, dict[str, Any]]:
             "tree_leaves": _trees.leaves_of,
             "tree_map": _trees.tree_map,
         },
-        "utils.tensorboard": {"SummaryWriter": SummaryWriter},
+        **{f"utils.tensorboard{file}": {"SummaryWriter": SummaryWriter} for file in ("", ".writer")},
         "jit": {
             **dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
             **{name: refused_class(f"jit.{name}") for name in ("ScriptModule", "ScriptFunction")},

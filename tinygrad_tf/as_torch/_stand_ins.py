@@ -58,6 +58,10 @@ def refused_class(name: str, *why: str) -> type:
     return type(name.rpartition(".")[2], (), {"__init__": refused(name, *why), "__doc__": "Cannot be made here."})
 
 
+class OutOfMemoryError(RuntimeError):
+    """What PyTorch raises when a GPU's memory is full: programs catch it. Here memory is NumPy's: MemoryError."""
+
+
 class ProfilerActivity(enum.Enum):
     """What PyTorch's profiler may be asked to watch."""
 

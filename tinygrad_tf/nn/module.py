@@ -39,7 +39,6 @@ class Module(Hooked):
 
     training: bool = True
     _buffer_names: Mapping[str, bool] = {}
-    forward: Callable[..., Any]
 
     def __init__(self) -> None:
         self.training = True
@@ -48,6 +47,11 @@ class Module(Hooked):
         if not self._hooked:
             return self.forward(*args, **kwargs)
         return call_with_hooks(self, args, kwargs)
+
+    def _missing_forward(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no forward method: define forward(self, ...)")
+
+    forward: Callable[..., Any] = _missing_forward  # so declared, one of a class may take any arguments
 
     def __setattr__(self, name: str, value: Any) -> None:
         before = self.__dict__.get(name)
@@ -65,8 +69,6 @@ class Module(Hooked):
         self.__dict__.update(state)
 
     def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
-        if name == "forward":
-            raise NotImplementedError(f"{type(self).__name__} has no forward method: define forward(self, ...)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # --- what it contains -----------------------------------------------------------------------------------------
