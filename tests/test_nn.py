@@ -1053,7 +1053,7 @@ def test_rows_that_are_shortened_and_gradients_by_frequency_as_in_pytorch(
         found[-1] += [x.detach().numpy() for x in (out, layer.weight, layer.weight.grad, bag(t.tensor([[1, 5]])))]
     assert found[0][:2] == found[1][:2]
     for got, want in zip(found[1][2:], found[0][2:], strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-12, atol=1e-12)
+        np.testing.assert_allclose(got, want, rtol=1e-5 if dtype == "float32" else 1e-12, atol=1e-12)
 
 
 def test_a_row_that_was_shortened_since_is_noticed() -> None:

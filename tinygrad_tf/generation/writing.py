@@ -100,6 +100,8 @@ class ProgramWriter:
     def embedding(self, layer: nn.Module, factor: float = 1.0) -> Vector:
         """The vector of each token."""
         self._require(layer, nn.Embedding)
+        if layer.max_norm is not None:
+            raise Unwritable("an embedding that shortens the rows it looks up")
         rows, C = layer.weight.shape
         self.vocabulary = min(self.vocabulary, rows)
         return self._put(do.EMBED, self._vector(C), weight=self._array(layer.weight, layer.weight.shape), number=factor)

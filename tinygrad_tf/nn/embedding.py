@@ -16,7 +16,8 @@ from tinygrad_tf.tensor import Tensor
 class Embedding(Module):
     """A table of num_embeddings rows: ids of any shape (*) to vectors (*, embedding_dim). Starts normal (0, 1).
 
-    The row padding_idx starts at zero and gets no gradient. Gradients are dense, also with sparse=True.
+    The row padding_idx starts at zero and gets no gradient. Gradients are dense, also with sparse=True. What max_norm,
+    norm_type and scale_grad_by_freq do is told at nn.functional.embedding.
     """
 
     def __init__(
@@ -34,10 +35,9 @@ class Embedding(Module):
         dtype: Any = None,
     ):
         super().__init__()
-        if max_norm is not None or scale_grad_by_freq:
-            raise ValueError("Embedding: max_norm and scale_grad_by_freq are not supported; scale the weight yourself")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = None, norm_type, False, sparse
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.sparse = sparse
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(f"padding_idx must be within {num_embeddings} rows, got {padding_idx}")
@@ -60,7 +60,7 @@ class Embedding(Module):
         if embeddings.ndim != 2:
             raise ValueError(f"Embedding: the table must have two dimensions, got {tuple(embeddings.shape)}")
         rows, size = embeddings.shape
-        return cls(rows, size, padding_idx, _weight=embeddings, _freeze=freeze, **settings)
+        return cls(rows, size, padding_idx=padding_idx, _weight=embeddings, _freeze=freeze, **settings)
 
     def reset_parameters(self) -> None:
         init.normal_(self.weight)
@@ -68,11 +68,18 @@ class Embedding(Module):
             self.weight.array[self.padding_idx] = 0
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx)
+        settings = (self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
+        return F.embedding(input, self.weight, self.padding_idx, *settings)
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        sparse = ", sparse=True" if self.sparse else ""
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._rules()}{sparse}"
+
+    def _rules(self) -> str:
+        """Settings that are not the usual ones, for repr."""
+        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        return "".join(f", {k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)
 
 
 class EmbeddingBag(Embedding):
@@ -115,6 +122,9 @@ class EmbeddingBag(Embedding):
             input,
             self.weight,
             offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
             mode=self.mode,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,
@@ -123,4 +133,4 @@ class EmbeddingBag(Embedding):
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{self._rules()}, mode={self.mode!r}{padding}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.creation import zeros
-from tinygrad_tf.engine import make
+from tinygrad_tf.engine import clock, make
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor
 
@@ -22,15 +22,42 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of weight (V, C) at the ids `input`. Gradients are dense, also with sparse=True."""
-    if max_norm is not None or scale_grad_by_freq:
-        raise ValueError("embedding: max_norm and scale_grad_by_freq are not supported; scale the weight yourself")
+    """Rows of weight (V, C) at the ids `input`. Gradients are dense, also with sparse=True.
+
+    max_norm: rows that are looked up, and longer (their norm of order norm_type), are made that long in weight itself.
+    scale_grad_by_freq: the gradient of a row is divided by how often its id occurs in `input`.
+    """
     if padding_idx is not None and weight.array.ndim:
         rows = weight.array.shape[0]
         if not -rows <= padding_idx < rows:
             raise ValueError(f"embedding: padding_idx must be within the {rows} rows of weight, got {padding_idx}")
         padding_idx %= rows
-    return ops.linear.embedding(input, weight, padding_idx)
+    if max_norm is not None:
+        _shorten(weight, input.array, float(max_norm), float(norm_type))
+    rows = ops.linear.embedding(input, weight, padding_idx)
+    return _by_frequency(rows, input.array) if scale_grad_by_freq else rows
+
+
+def _shorten(weight: Tensor, ids: np.ndarray, max_norm: float, norm_type: float) -> None:
+    """Make the rows at these ids at most max_norm long, in place."""
+    table, used = weight.array, np.unique(ids)
+    if table.ndim != 2 or used.dtype.kind not in "iu" or not used.size or not 0 <= used[0] <= used[-1] < len(table):
+        return  # the look-up says what is wrong
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(table[used].astype(np.float64), norm_type, axis=1)
+        long = lengths > max_norm
+        factors = max_norm / (lengths[long] + 1e-7)
+    if long.any():
+        table[used[long]] *= factors.astype(table.dtype)[:, None]
+        weight.storage.changed = next(clock)
+
+
+def _by_frequency(rows: Tensor, ids: np.ndarray) -> Tensor:
+    """The same rows, whose gradients are divided by how often their ids occur."""
+    _, places, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    shares = (1.0 / counts)[places].reshape(*ids.shape, 1)
+    constant = rows.detach()
+    return constant + (rows - constant) * make(shares.astype(rows.array.dtype))
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -84,20 +111,22 @@ def embedding_bag(
     """
     if mode not in MODES:
         raise ValueError(f"embedding_bag: mode must be one of {MODES}, got {mode!r}")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("embedding_bag: scale_grad_by_freq is for the modes 'sum' and 'mean', got 'max'")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights are for mode 'sum', got {mode!r}")
     if per_sample_weights is not None and tuple(per_sample_weights.shape) != tuple(input.shape):
         shapes = f"{tuple(input.shape)}, got {tuple(per_sample_weights.shape)}"
         raise ValueError(f"embedding_bag: per_sample_weights must have input's shape {shapes}")
     ids, starts, count = _flat(input, offsets, include_last_offset)
-    settings: dict[str, Any] = {"max_norm": max_norm, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
+    settings: dict[str, Any] = {"norm_type": norm_type, "scale_grad_by_freq": scale_grad_by_freq, "sparse": sparse}
     bags = np.searchsorted(starts, np.arange(len(ids)), side="right") - 1
     keep = np.flatnonzero((bags >= 0) & (bags < count))
     if padding_idx is not None:
         if not -weight.shape[0] <= padding_idx < weight.shape[0]:
             raise ValueError(f"embedding_bag: padding_idx must be within {weight.shape[0]} rows, got {padding_idx}")
         keep = keep[ids[keep] != padding_idx % weight.shape[0]]
-    rows, bags = embedding(make(ids[keep]), weight, **settings), bags[keep]
+    rows, bags = embedding(make(ids[keep]), weight, max_norm=max_norm, **settings), bags[keep]
     if mode == "max":
         return _maxima(rows, bags, count)
     if per_sample_weights is not None:
