@@ -12,7 +12,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf.autograd._recording import PlainNode, record_with
 
-_PACKAGE = os.path.dirname(engine.__file__)
+PACKAGE = os.path.dirname(engine.__file__) + os.sep
 
 
 class _TracedNode(PlainNode):
@@ -50,12 +50,7 @@ class _Watched:
 
 def _place() -> str:
     """The user's own lines of the stack: those outside of this package."""
-    frames = [
-        f
-        for f in traceback.extract_stack()
-        if "tinygrad_tf" not in f.filename.replace("\\\\", "/").split("/")[-3:-1]
-        and f.filename.find("tinygrad_tf/") < 0
-    ]
+    frames = [f for f in traceback.extract_stack() if not f.filename.startswith(PACKAGE)]
     return "".join(traceback.format_list(frames[-3:])).rstrip()
 
 

@@ -12,7 +12,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.differentiate import grad
 from tinygrad_tf.autograd.report import WRONG, Pair, Report, watchers
-from tinygrad_tf.autograd.subjects import TensorSubject
+from tinygrad_tf.autograd.subjects import TensorSubject, tensors_of
 from tinygrad_tf.engine import current_node, make
 
 
@@ -72,8 +72,8 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x.detach(), (x,), raise_exception=False)
     False
     """
-    _refuse(check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
-    _refuse(check_forward_ad=check_forward_ad, masked=bool(masked))
+    _refuse("gradcheck", check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
+    _refuse("gradcheck", check_forward_ad=check_forward_ad, masked=bool(masked))
     if not check_backward_ad:
         raise ValueError("gradcheck: check_backward_ad=False leaves nothing to check")
     settings = Settings(eps, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
@@ -110,7 +110,9 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x**3, (x,))
     True
     """
-    _refuse(check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev, masked=masked)
+    _refuse(
+        "gradgradcheck", check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev, masked=masked
+    )
     if not check_rev_over_rev:
         raise ValueError("gradgradcheck: check_rev_over_rev=False leaves nothing to check")
     settings = Settings(eps, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
@@ -224,8 +226,6 @@ def second_order(
 
 
 def _outputs(func: Callable[..., Any], arguments: tuple[Any, ...]) -> list[Any]:
-    from tinygrad_tf.autograd.subjects import tensors_of
-
     found = [o for o in tensors_of(func(*arguments)) if current_node(o) is not None]
     if not found:
         raise ValueError("gradgradcheck: no output of the function requires a gradient, so there is nothing to check")
@@ -285,9 +285,10 @@ def _matrix(values: np.ndarray) -> str:
     return np.array2string(values, precision=8, suppress_small=False, max_line_width=120)
 
 
-def _refuse(**options: bool) -> None:
+def _refuse(check: str, **options: bool) -> None:
     for name, on in options.items():
         if on:
             raise ValueError(
-                f"gradcheck: {name}=True is not supported: there is no forward mode, no vmap and no sparse tensor here"
+                f"{check}: {name}=True is not supported: gradients come from backward passes of dense tensors alone, "
+                "one at a time; leave it out"
             )

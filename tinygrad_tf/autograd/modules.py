@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
+from tinygrad_tf.autograd.arguments import names_of
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import decide
 from tinygrad_tf.autograd.report import RANDOM, Report
@@ -41,7 +41,7 @@ def check_module(
     """
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     arguments = [_argument(x) for x in given]
-    names = _argument_names(module, len(arguments))
+    names = names_of(getattr(module, "forward", None), len(arguments))
     named = [
         (n, t) for n, t in zip(names, arguments, strict=True) if isinstance(t, engine.Tensor) and t.node is not None
     ]
@@ -70,15 +70,6 @@ def _argument(x: Any) -> Any:
     copy = make(x.array.astype(np.float64))
     engine.leaf(copy)
     return copy
-
-
-def _argument_names(module: Any, count: int) -> list[str]:
-    try:
-        parameters = list(inspect.signature(module.forward).parameters.values())
-    except (AttributeError, TypeError, ValueError):
-        parameters = []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
 
 
 @contextmanager

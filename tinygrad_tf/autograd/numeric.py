@@ -58,7 +58,7 @@ def climb(
         blur = (noise / h) + 4 * relative * np.abs(differences)
         value, error, step = _best(differences, steps, blur)
         gaps = np.abs(ups - 2 * at_zero + downs) / h
-        broken, level = _sides(gaps, ups, downs, at_zero, 4 * noise / h, value, steps, eps)
+        broken, level = _sides(gaps, ups, downs, at_zero, 4 * noise / h, steps, eps)
         rows, columns = level, np.arange(at_zero.size)
         right = (ups[rows, columns] - at_zero) / h[rows, 0]
         left = (at_zero - downs[rows, columns]) / h[rows, 0]
@@ -135,7 +135,6 @@ def _sides(
     downs: np.ndarray,
     at_zero: np.ndarray,
     blur: np.ndarray,
-    value: np.ndarray,
     steps: list[float],
     eps: float,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -180,16 +179,33 @@ def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -
     return np.maximum(np.where(np.isfinite(sigma), 8 * sigma, 0.0), np.where(np.isfinite(floor), floor, 0.0))
 
 
-def full_ladder(x: float, unit: float, wide: bool = False) -> list[float]:
+def plateau(differences: np.ndarray, wanted: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The value that three successive steps agree on and that is `wanted` rather than `found`, with their spread.
+
+    NaN where there are no such steps. differences: (steps, m). Each of the three must be fifty times nearer to what is
+    wanted than to what was found; noise does not do that three times, and what is zero is not told from stillness.
+    """
+    with np.errstate(all="ignore"):
+        near = (np.abs(differences - wanted) <= 0.02 * np.abs(found - wanted)) & (differences != 0) & (wanted != 0)
+    value, spread = np.full(wanted.size, np.nan), np.full(wanted.size, np.inf)
+    for k in range(1, len(differences) - 1):
+        three = differences[k - 1 : k + 2]
+        width = np.ptp(three, axis=0)
+        better = near[k - 1 : k + 2].all(0) & (width < spread)
+        value, spread = np.where(better, three[1], value), np.where(better, width, spread)
+    return value, spread
+
+
+def full_ladder(x: float, unit: float, wide: bool = False, typical: float = 1.0) -> list[float]:
     """Steps from a fiftieth of max(1, |x|) (wide: 10^8 times that) down to what the spacing of floats at x allows.
 
-    unit: the machine epsilon of x's dtype.
+    unit: the machine epsilon of x's dtype. typical: the size of the numbers around x.
     """
     largest = LARGEST_STEP * max(1.0, abs(x))
     smallest = min(1e-11, 1e-5 * abs(x)) if x else 1e-11
     smallest = max(smallest, 8 * unit * abs(x), 1e-14)
     if unit > 1e-10:
-        smallest = max(smallest, 8 * unit * max(abs(x), 1e-3))
+        smallest = max(smallest, 8 * unit * max(abs(x), 1e-3 * min(1.0, typical)))
     if wide:
         largest *= 1e8
     steps = [largest]

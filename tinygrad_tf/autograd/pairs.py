@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.autograd.arguments import names_of, required
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
 from tinygrad_tf.autograd.report import Report
@@ -60,7 +61,7 @@ class _Pair:
     ):
         self.forward, self.backward = forward, backward
         self.arguments = [_copy(x) if isinstance(x, np.ndarray) else x for x in given]
-        names = _names(forward, len(given))
+        names = names_of(forward, len(given))
         self.places = [i for i, x in enumerate(self.arguments) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
         if not self.places:
             kinds = ", ".join(str(x.dtype) if isinstance(x, np.ndarray) else type(x).__name__ for x in given)
@@ -142,16 +143,6 @@ def _copy(x: np.ndarray) -> np.ndarray:
     return copy if np.array_equal(copy, x, equal_nan=True) else x.copy(order="K")
 
 
-def _names(function: Callable[..., Any], count: int) -> list[str]:
-    """The names of the positional parameters, or `input 0`, `input 1` ... where there are none."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
-
-
 def _has_cache(result: Any, backward: Callable[..., Any], inputs: int) -> bool:
     """Whether forward returned (output, cache): a pair, and backward has no room for two gradients and the inputs."""
     if not isinstance(result, tuple) or len(result) != 2:
@@ -162,5 +153,4 @@ def _has_cache(result: Any, backward: Callable[..., Any], inputs: int) -> bool:
         return True
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return not all(isinstance(x, np.ndarray) for x in result)
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(needed) != 2 + inputs
+    return len(required(backward)) != 2 + inputs

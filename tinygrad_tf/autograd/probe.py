@@ -55,14 +55,16 @@ class Probe:
         """Whether two evaluations agree, but for rounding."""
         if [o.shape for o in first] != [o.shape for o in second]:
             return False
-        with np.errstate(all="ignore"):
-            a, b = flat(first), flat(second)
-            limit = max(nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0))
-            return bool(np.all((a == b) | (np.abs(a - b) <= limit) | (np.isnan(a) & np.isnan(b))))
+        a, b = flat(first), flat(second)
+        return near(a, b, max(nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0)))
 
     def position(self, j: int, entry: int) -> Any:
         array = self.subject.inputs[j].array
         return array[np.unravel_index(entry, array.shape)]
+
+    def typical(self, j: int) -> float:
+        """The size of an input's numbers."""
+        return typical(self.subject.inputs[j].array)
 
     def unit(self, j: int) -> float:
         """The machine epsilon of an input's dtype."""
@@ -181,6 +183,7 @@ def largest(matrix: np.ndarray, slices: list[slice]) -> np.ndarray:
 
 
 def near(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
+    """Whether all entries are equal, within the tolerance, or NaN both."""
     with np.errstate(all="ignore"):
         return bool(np.all((a == b) | (np.abs(a - b) <= tolerance) | (np.isnan(a) & np.isnan(b))))
 

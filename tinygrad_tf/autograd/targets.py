@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
+from tinygrad_tf.autograd.arguments import names_of, required
 from tinygrad_tf.autograd.gradcheck import GradcheckError, gradient_report
 from tinygrad_tf.autograd.modules import check_module
 from tinygrad_tf.autograd.pairs import check_backward
@@ -117,12 +118,12 @@ def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
         thing = _made(thing, name)
     backward = getattr(module, f"{name}_backward", None)
     if hasattr(thing, "named_parameters"):
-        return check_module(thing, _inputs(module, name, thing.forward, shapes, seed, True), raise_exception=False)
+        return check_module(thing, _inputs(module, name, thing.forward, shapes, seed), raise_exception=False)
     if not callable(thing):
         raise TargetError(f"{name} is a {type(thing).__name__}, not a function or a module")
-    if not _parameters(thing) and not shapes and not hasattr(module, f"{name}_inputs"):
+    if not required(thing) and not shapes and not hasattr(module, f"{name}_inputs"):
         return _called(name, thing)
-    inputs = _inputs(module, name, thing, shapes, seed, False)
+    inputs = _inputs(module, name, thing, shapes, seed)
     if backward is not None:
         return check_backward(thing, backward, inputs, raise_exception=False)
     return _of_tensors(name, thing, inputs)
@@ -135,21 +136,13 @@ def _made(thing: Any, name: str) -> Any:
         raise TargetError(f"{name} cannot be made without arguments ({error}); name an instance instead") from error
 
 
-def _parameters(function: Any) -> list[inspect.Parameter]:
-    try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [p for p in found if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int, is_module: bool) -> tuple[Any, ...]:
+def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int) -> tuple[Any, ...]:
     given = getattr(module, f"{name}_inputs", None)
     if shapes:
         random = np.random.default_rng(seed)
         return tuple(random.standard_normal(shape) for shape in shapes)
     if given is None:
-        needed = [p.name for p in _parameters(function)]
+        needed = [p.name for p in required(function)]
         example = " ".join("--shape 3,4" for _ in needed)
         raise TargetError(
             f"{name} needs inputs for {', '.join(needed)}: add {name}_inputs to the file, or say {example}"
@@ -166,12 +159,7 @@ def _of_tensors(name: str, function: Any, inputs: tuple[Any, ...]) -> Report:
             if x.array.dtype.kind == "f":
                 engine.leaf(x)
         tensors.append(x)
-    return gradient_report(function, tensors, names=_labels(function, len(tensors)), title=name)
-
-
-def _labels(function: Any, count: int) -> list[str]:
-    names = [p.name for p in _parameters(function)]
-    return [names[i] if i < len(names) else f"input {i}" for i in range(count)]
+    return gradient_report(function, tensors, names=names_of(function, len(tensors)), title=name)
 
 
 def _called(name: str, function: Any) -> Report:
