@@ -16,7 +16,9 @@ from tinygrad_tf.graph import OfInference
 from tinygrad_tf.methods import (
     ComposedMethods,
     ElementwiseMethods,
+    FillingMethods,
     IndexingMethods,
+    MatrixMethods,
     PythonTypeMethods,
     ReductionMethods,
     ShapeMethods,
@@ -87,6 +89,8 @@ class Tensor(
     ReductionMethods,
     ShapeMethods,
     IndexingMethods,
+    FillingMethods,
+    MatrixMethods,
     ComposedMethods,
     PythonTypeMethods,
     engine.Tensor,
@@ -323,7 +327,7 @@ class Tensor(
     @property
     def grad_fn(self) -> engine.Node | None:
         node = engine.current_node(self)
-        return node if node is not None and node.operation is not None else None
+        return node.shown()[0] if node is not None and node.operation is not None else None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient in `.grad` after backward (on leaves)."""
@@ -379,8 +383,8 @@ class Tensor(
     @property
     def retains_grad(self) -> bool:
         """Whether retain_grad() was called on this tensor, which is not a leaf."""
-        node = self.grad_fn
-        return node is not None and node.owner is not None and node.owner() is self
+        node = engine.current_node(self)
+        return node is not None and node.operation is not None and node.owner is not None and node.owner() is self
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf in `.grad`, too."""

@@ -3,7 +3,9 @@
 from tinygrad_tf.methods._tools import check_all
 from tinygrad_tf.methods.composed import ComposedMethods
 from tinygrad_tf.methods.elementwise import ElementwiseMethods
+from tinygrad_tf.methods.filling import FillingMethods
 from tinygrad_tf.methods.indexing import IndexingMethods
+from tinygrad_tf.methods.matrix import MatrixMethods
 from tinygrad_tf.methods.reduction import ReductionMethods, ValuesIndices
 from tinygrad_tf.methods.shape import ShapeMethods
 from tinygrad_tf.methods.types import PythonTypeMethods, TypeMethods
@@ -11,12 +13,24 @@ from tinygrad_tf.methods.types import PythonTypeMethods, TypeMethods
 __all__ = [
     "ComposedMethods",
     "ElementwiseMethods",
+    "FillingMethods",
     "IndexingMethods",
+    "MatrixMethods",
     "PythonTypeMethods",
     "ReductionMethods",
     "ShapeMethods",
     "ValuesIndices",
 ]
 
-for _methods in (ElementwiseMethods, IndexingMethods, ReductionMethods, ShapeMethods, TypeMethods):
+_CHECKED = (
+    ElementwiseMethods,
+    FillingMethods,
+    IndexingMethods,
+    MatrixMethods,
+    ReductionMethods,
+    ShapeMethods,
+    TypeMethods,
+)
+
+for _methods in _CHECKED:
     check_all(list(vars(_methods)), _methods)
