@@ -146,6 +146,11 @@ def test_iterable_datasets() -> None:
     assert list(data.DataLoader(Count(), batch_size=None)) == list(range(10))
 
 
+def test_what_they_hold_can_be_written_in_hints() -> None:
+    for kind in ("DataLoader", "Dataset", "IterableDataset", "Subset", "ConcatDataset", "StackDataset", "Sampler"):
+        assert getattr(data, kind)[int].__args__ == (int,)
+
+
 def test_datasets_made_of_others() -> None:
     both = data.TensorDataset(tg.arange(3), tg.arange(3) * 2) + data.TensorDataset(tg.arange(2), tg.arange(2))
     assert len(both) == 5 and both[2][1].item() == 4 and both[-1][1].item() == 1

@@ -536,6 +536,11 @@ def test_layers_drop_what_pytorch_drops(torch: ModuleType, kind: str, batch_firs
     np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-5)
 
 
+def test_dropout_of_a_single_recurrent_layer_warns_that_it_does_nothing() -> None:
+    with pytest.warns(UserWarning, match="LSTM: dropout=0.5 does nothing"):
+        nn.LSTM(3, 4, dropout=0.5)
+
+
 def test_dropout_drops_what_pytorch_drops(torch: ModuleType) -> None:
     torch.manual_seed(3)
     tg.manual_seed(3)
@@ -803,6 +808,12 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: F.linear(tg.ones(2), None), TypeError, "linear: weight must be a tensor, got NoneType"),
         (lambda: setattr(nn.BatchNorm1d(2), "running_mean", 3.0), TypeError, "running_mean is a buffer: .* got float"),
         (lambda: nn.ModuleDict({1: nn.ReLU()}), TypeError, "must be a string without '.', got 1"),
+        (lambda: nn.GRU(3, 4, 2, 0.1), TypeError, "GRU: bias must be True or False, got 0.1"),
+        (lambda: nn.LSTM(3, 4, batch_first=1), TypeError, "LSTM: batch_first must be True or False, got 1"),
+        (lambda: nn.RNN(3, 4, dropout=True), ValueError, r"RNN: dropout must be a number in \[0, 1\], got True"),
+        (lambda: nn.RNN(3, 4, dropout="0.1"), ValueError, "RNN: dropout must be a number"),
+        (lambda: nn.Dropout(0.1)(tg.arange(4)), RuntimeError, "dropout: input must be floating point .* got"),
+        (lambda: nn.AlphaDropout(0.1)(tg.arange(4)), RuntimeError, "alpha_dropout: input must be floating point"),
         (lambda: nn.Module()(), NotImplementedError, "no forward"),
         (lambda: nn.Module().register_buffer("a.b", None), KeyError, "a.b"),
         (lambda: nn.Module().add_module("x", tg.ones(1)), TypeError, "Module"),

@@ -150,6 +150,14 @@ def test_a_tensor_in_a_list_is_its_one_element(make: Callable[[object], Tensor])
         make([tg.ones(2), tg.ones(2)])
 
 
+def test_old_constructors_are_types() -> None:
+    """As in PyTorch: code asks isinstance(x, torch.LongTensor), and writes them in hints."""
+    assert isinstance(tg.ones(2), tg.FloatTensor) and isinstance(tg.nn.Parameter(tg.ones(2)), tg.FloatTensor)
+    assert not isinstance(tg.ones(2), (tg.LongTensor, tg.DoubleTensor)) and not isinstance(1.0, tg.FloatTensor)
+    assert (tg.LongTensor | None).__args__ == (tg.LongTensor, type(None)) and isinstance(tg.LongTensor, type)
+    assert pickle.loads(pickle.dumps(tg.LongTensor)) is tg.LongTensor
+
+
 def test_old_constructors() -> None:
     assert tg.Tensor(2, 3).shape == (2, 3) and tg.Tensor([1, 2]).dtype is tg.float32
     assert tg.LongTensor([[1, 2]]).dtype is tg.int64 and tg.FloatTensor(2, 3).shape == (2, 3)

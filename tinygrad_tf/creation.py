@@ -167,17 +167,25 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     return _finish(np.frombuffer(buffer, array_dtype(dtype), count, offset), requires_grad)
 
 
-def _constructor(name: str, dtype: str) -> Callable[..., Tensor]:
-    """PyTorch's old makers: LongTensor([1, 2]) from data, LongTensor(2, 3) or LongTensor(x.size()) for a shape."""
+class _TypeOfTensors(type):
+    """PyTorch's old types: LongTensor([1, 2]) from data, LongTensor(2, 3) or LongTensor(x.size()) for a shape.
 
-    def make_tensor(*data: Any) -> Tensor:
+    No tensor is made by one of these classes; those of its dtype are said to be, as in isinstance(x, LongTensor).
+    """
+
+    wanted_dtype: str
+
+    def __call__(cls, *data: Any) -> Any:
         if len(data) == 1 and not isinstance(data[0], (int, np.integer, Size)):
-            return tensor(data[0], dtype=dtype)
-        return zeros(*data, dtype=dtype) if data else zeros(0, dtype=dtype)
+            return tensor(data[0], dtype=cls.wanted_dtype)
+        return zeros(*data, dtype=cls.wanted_dtype) if data else zeros(0, dtype=cls.wanted_dtype)
 
-    make_tensor.__name__ = make_tensor.__qualname__ = name
-    make_tensor.wanted_dtype = dtype  # type: ignore[attr-defined]
-    return make_tensor
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and value.array.dtype == array_dtype(cls.wanted_dtype)
+
+
+def _constructor(name: str, dtype: str) -> Callable[..., Tensor]:
+    return _TypeOfTensors(name, (), {"wanted_dtype": dtype, "__module__": __name__})
 
 
 FloatTensor, DoubleTensor = _constructor("FloatTensor", "float32"), _constructor("DoubleTensor", "float64")

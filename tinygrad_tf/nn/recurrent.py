@@ -6,6 +6,8 @@ gradients can be done side by side. Shapes: N batch, T time, I input_size, H hid
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from typing import Any
 
 from tinygrad_tf.creation import empty, zeros
@@ -16,6 +18,10 @@ from tinygrad_tf.nn.cells import GRUStep, LSTMStep, RNNStep, State, Step, check_
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils.rnn import PackedSequence
 from tinygrad_tf.tensor import Tensor
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0
 
 
 class _Recurrent(Step):
@@ -41,8 +47,16 @@ class _Recurrent(Step):
             raise ValueError(f"{self._get_name()}: proj_size must be in [0, hidden_size), got {proj_size!r}")
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers)):
             check_size(f"{self._get_name()}: {name}", size)
-        if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"{self._get_name()}: dropout must be in [0, 1], got {dropout}")
+        for name, flag in (("bias", bias), ("batch_first", batch_first)):  # not a dropout in the place of bias
+            if not isinstance(flag, bool):
+                raise TypeError(f"{self._get_name()}: {name} must be True or False, got {flag!r}")
+        if not _is_share(dropout):
+            raise ValueError(f"{self._get_name()}: dropout must be a number in [0, 1], got {dropout!r}")
+        if dropout > 0.0 and num_layers == 1:
+            warnings.warn(
+                f"{self._get_name()}: dropout={dropout} does nothing: it comes between layers, and num_layers is 1",
+                stacklevel=2,
+            )
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
         self.proj_size = proj_size

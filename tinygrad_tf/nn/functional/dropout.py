@@ -59,6 +59,7 @@ def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: 
         return input
     if p == 1.0:
         return input.mul_(0.0) if inplace else input * 0.0
+    _check_kind(name, input)
     keep = _kept(p, like).astype(input.array.dtype)
     scale = 1.0 / math.sqrt((SELU_LIMIT * SELU_LIMIT * p + 1.0) * (1.0 - p))
     shift = make(((keep - 1) * (SELU_LIMIT * scale) + SELU_LIMIT * scale * p).astype(keep.dtype, copy=False))
@@ -76,6 +77,11 @@ def _check_probability(name: str, p: float) -> None:
         raise ValueError(f"{name}: p must be in [0, 1], got {p}")
 
 
+def _check_kind(name: str, input: Tensor) -> None:
+    if input.array.dtype.kind in "iub":
+        raise RuntimeError(f"{name}: input must be floating point to be scaled by 1 / (1 - p), got {input.dtype}")
+
+
 def _kept(p: float, like: np.ndarray) -> np.ndarray:
     """What dropout keeps; drawn in the order in which the input lies, as PyTorch does."""
     return laid_out_like(like, lambda shape: random.default_generator.bernoulli(1.0 - p, shape))
@@ -88,5 +94,6 @@ def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, 
     if p == 1.0:  # nothing is drawn
         mask = make(np.zeros_like(input.array))
     else:
+        _check_kind(name, input)
         mask = make(_kept(p, like).astype(input.array.dtype) * input.array.dtype.type(1.0 / (1.0 - p)))
     return input.mul_(mask) if inplace else input * mask

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tinygrad_tf.creation import tensor
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops.shape import stack
 from tinygrad_tf.tensor import Tensor
-from tinygrad_tf.utils.data.dataset import IterableDataset
+from tinygrad_tf.utils.data.dataset import Item, IterableDataset
 from tinygrad_tf.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def default_convert(data: Any) -> Any:
 FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 
-class DataLoader:
+class DataLoader(Generic[Item]):
     """Iterate over a dataset in batches.
 
     num_workers threads fetch batches ahead of use (prefetch_factor each), in order; they share the dataset, where

@@ -21,7 +21,7 @@ class Dataset(Generic[Item]):
     def __getitem__(self, index: Any) -> Item:
         raise NotImplementedError(f"{type(self).__name__} must define __getitem__(index)")
 
-    def __add__(self, other: Dataset[Any]) -> ConcatDataset:
+    def __add__(self, other: Dataset[Any]) -> ConcatDataset[Any]:
         return ConcatDataset([self, other])
 
 
@@ -75,7 +75,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return len(self.tensors[0]) if self.tensors else 0
 
 
-class StackDataset(Dataset[Any]):
+class StackDataset(Dataset[Item]):
     """Item i is the tuple, or with names the dictionary, of the i-th items of several datasets.
 
     >>> StackDataset(image=["a", "b"], label=[0, 1])[1]
@@ -114,7 +114,7 @@ class Subset(Dataset[Item]):
         return len(self.indices)
 
 
-class ConcatDataset(Dataset[Any]):
+class ConcatDataset(Dataset[Item]):
     """The items of one dataset after those of another."""
 
     def __init__(self, datasets: Iterable[Dataset[Any]]):
