@@ -14,8 +14,8 @@ from tinygrad_tf.ops import _types, compare, elementwise, order, shape
 from tinygrad_tf.ops import einsum as by_letters
 from tinygrad_tf.tensor import Tensor
 
-P = ParamSpec("P")
-R = TypeVar("R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 NUMBER_FIRST: dict[str, Any] = {  # functions whose first argument may be a number, the second then being a tensor
@@ -27,12 +27,12 @@ NUMBER_FIRST: dict[str, Any] = {  # functions whose first argument may be a numb
 }
 
 
-def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Tensor, P], R]:
+def _function(method: Callable[Concatenate[Tensor, _P], _R]) -> Callable[Concatenate[Tensor, _P], _R]:
     """The method as a function of `input`, which has to be a tensor."""
     name = method.__name__
     named = numpy_names(method)
 
-    def function(input: Tensor, *args: P.args, **options: P.kwargs) -> R:
+    def function(input: Tensor, *args: _P.args, **options: _P.kwargs) -> _R:
         if not isinstance(input, Tensor):
             number_first = NUMBER_FIRST.get(name) if isinstance(input, (int, float)) and not options else None
             if number_first is not None and len(args) == 1 and isinstance(args[0], Tensor):
@@ -51,11 +51,11 @@ def _function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatena
     return function
 
 
-def _called(function: Callable[..., R], **names: str) -> Callable[..., R]:
+def _called(function: Callable[..., _R], **names: str) -> Callable[..., _R]:
     """The function, some of whose arguments PyTorch calls otherwise than the method's: {its name: the method's}."""
 
     @functools.wraps(function)
-    def renamed(*args: Any, **options: Any) -> R:
+    def renamed(*args: Any, **options: Any) -> _R:
         for theirs, ours in names.items():
             if theirs in options:
                 options[ours] = options.pop(theirs)
@@ -447,7 +447,7 @@ def set_default_dtype(dtype: Any) -> None:
 # Written out, so that type checkers and editors know it; a test holds it to the file.
 # fmt: off
 __all__ = [
-    "P", "R", "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "all", "allclose", "amax",
+    "abs", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "addmm", "all", "allclose", "amax",
     "amin", "aminmax", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
     "argmin", "argsort", "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bernoulli",
     "bincount", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
