@@ -13,7 +13,7 @@ class Entry:
 
     def __init__(self, probe: Probe, j: int, entry: int, noise: np.ndarray, eps: float):
         self.line, self.size, self.exact = probe.entry_line(j, entry)
-        self.value, self.unit = float(probe.position(j, entry)), probe.unit(j)
+        self.value, self.unit, self.typical = float(probe.position(j, entry)), probe.unit(j), probe.typical(j)
         self.base, self.noise, self.eps = probe.base, noise, eps
 
     def quick(self, start: float) -> numeric.Derivative:
@@ -22,22 +22,61 @@ class Entry:
 
     def careful(self, quick: numeric.Derivative, analytic: np.ndarray) -> numeric.Derivative:
         """The full ladder, and the wide one where noise is still too large; the best of each output."""
-        found = self._climb(numeric.full_ladder(self.value, self.unit))
+        found = self._climb(self._full())
         _keep_better(found, quick)
         scale = np.maximum(np.abs(found.value), np.abs(analytic))
         if np.any((found.error > 1e-3 * scale) & (found.error > 0) & (found.broken == 0) & (scale > 0)):
-            _keep_better(found, self._climb(numeric.full_ladder(self.value, self.unit, wide=True)))
+            _keep_better(found, self._climb(self._full(wide=True)))
         return found
 
     def confirm(self, found: numeric.Derivative) -> None:
         """Before an accusation: two ladders of other steps. By what they differ the uncertainty may have to grow."""
         for shrink in (0.83, 0.59):
-            again = self._climb([h * shrink for h in numeric.full_ladder(self.value, self.unit)])
+            again = self._climb([h * shrink for h in self._full()])
             with np.errstate(all="ignore"):
                 spread = np.abs(again.value - found.value)
             found.error = np.where(
                 (found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error
             )
+
+    def acquit(self, found: numeric.Derivative, analytic: np.ndarray) -> None:
+        """Before an accusation, too: what the smallest steps say for the analytic value.
+
+        Large steps see little of a fast wiggle, of the teeth of x - floor(x), or of a flat place between two slopes,
+        and may be very sure. So the value is the analytic one if a run of smaller steps agrees on it.
+        """
+        steps = [self.exact(h) for h in self._full()]
+        ups, downs = np.array([self.line(h) for h in steps]), np.array([self.line(-h) for h in steps])
+        h, accused = np.array(steps)[:, None], (found.broken == 0) & np.isfinite(found.error)
+        with np.errstate(all="ignore"):
+            accused &= np.abs(found.value - analytic) > 2 * found.error
+            value, spread = numeric.plateau((ups - downs) / (2 * h), analytic, found.value)
+        agreed = accused & np.isfinite(value)
+        found.value, found.error = np.where(agreed, value, found.value), np.where(agreed, spread, found.error)
+        flat = accused & (analytic == 0) & self._is_flat(steps, ups, downs)
+        found.value, found.error = np.where(flat, 0.0, found.value), np.where(flat, 0.0, found.error)
+
+    def _is_flat(self, steps: list[float], ups: np.ndarray, downs: np.ndarray) -> np.ndarray:
+        """Where f does not move for small steps, and not because it is stored with few digits.
+
+        It then leaves the flat place in a slope, or in a step that no rounding makes. What is rounded, in a float32
+        inside or beside a large offset, leaves its place by one grain, which is the same for steps a little longer.
+        """
+        here, columns = self.base.flat, np.arange(self.base.flat.size)
+        changes = np.stack([np.abs(ups - here), np.abs(downs - here)], 1).max(1)
+        moves = ~(changes == 0)
+        wakes = len(steps) - 1 - moves[::-1].argmax(0)  # the smallest step that moves f
+        flat = moves.any(0) & (wakes < len(steps) - 3)
+        for k in np.unique(wakes[flat]):
+            there, step = changes[k], self.exact(steps[k] * 0.98)
+            with np.errstate(all="ignore"):
+                near = np.maximum(np.abs(self.line(step) - here), np.abs(self.line(-step) - here))
+                slope = (near != there) & (np.abs(near - there) < 0.5 * there)
+                flat &= (wakes != k) | slope | ((near == there) & (there > 5e-4 * np.abs(here)))
+        return flat & np.isfinite(changes[wakes, columns])
+
+    def _full(self, wide: bool = False) -> list[float]:
+        return numeric.full_ladder(self.value, self.unit, wide, self.typical)
 
     def _climb(self, steps: list[float]) -> numeric.Derivative:
         rounded = [self.exact(h) for h in steps]
