@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn._sizes import check_size
+from tinygrad_tf.nn._arguments import check_probability, check_size
 from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module
@@ -95,8 +95,7 @@ class MultiHeadAttention(Module):
         kv_heads = num_heads if num_kv_heads is None else check_size(f"{name}: num_kv_heads", num_kv_heads)
         if num_heads % kv_heads:
             raise ValueError(f"{name}: num_heads must be divisible by num_kv_heads, got {num_heads} and {kv_heads}")
-        if not 0.0 <= dropout <= 1.0:
-            raise ValueError(f"{name}: dropout must be in [0, 1], got {dropout}")
+        check_probability(f"{name}: dropout", dropout)
         self.d_model, self.num_heads, self.num_kv_heads, self.dropout = d_model, num_heads, kv_heads, dropout
         self.head_size = d_model // num_heads
         self.query_proj = Linear(d_model, d_model, bias=bias)

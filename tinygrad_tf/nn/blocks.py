@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tinygrad_tf.nn._sizes import check_size
+from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
 from tinygrad_tf.nn.dropout import Dropout
@@ -28,13 +28,6 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {"swiglu": silu, "geglu": gelu}
 FEED_FORWARDS = (*ACTIVATIONS, *GATES)
 NORMS = ("layer", "rms", "batch", "none")
 ATTENTIONS = ("full", "local", "block_sparse", "linear", "additive")
-
-
-def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
-    """A ValueError that lists the allowed names, unless `value` is one of them."""
-    allowed = tuple(allowed)
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
 
 
 class FeedForward(Module):

@@ -16,7 +16,7 @@ from typing import Any
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn._sizes import check_size
+from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
@@ -24,12 +24,6 @@ from tinygrad_tf.tensor import Tensor
 State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": F.tanh, "relu": F.relu}
-
-
-def check_nonlinearity(nonlinearity: str) -> str:
-    if nonlinearity not in ACTIVATIONS:
-        raise ValueError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}; got {nonlinearity!r}")
-    return nonlinearity
 
 
 class Step(Module):
@@ -139,7 +133,8 @@ class RNNCell(RNNStep, _Cell):
         device: Any = None,
         dtype: Any = None,
     ):
-        self.nonlinearity = check_nonlinearity(nonlinearity)
+        check_choice("RNN: nonlinearity", nonlinearity, ACTIVATIONS)
+        self.nonlinearity = nonlinearity
         super().__init__(input_size, hidden_size, bias, device, dtype)
 
     def extra_repr(self) -> str:

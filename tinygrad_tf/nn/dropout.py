@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinygrad_tf.nn import functional as F
+from tinygrad_tf.nn._arguments import check_probability
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.tensor import Tensor
 
@@ -12,8 +13,7 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
-        if not 0.0 <= p <= 1.0:
-            raise ValueError(f"{type(self).__name__}: p must be in [0, 1], got {p}")
+        check_probability(f"{type(self).__name__}: p", p)
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:

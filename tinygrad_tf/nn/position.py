@@ -21,7 +21,7 @@ from tinygrad_tf.creation import empty
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn._sizes import check_size
+from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.ops._types import wants_tensor
@@ -193,8 +193,7 @@ class RotaryPositions(AttentionPositions):
             raise ValueError(f"RotaryPositions: head_size must be even, got {head_size}: channels turn in pairs")
         if not isinstance(base, (int, float)) or not 0.0 < base < math.inf:
             raise ValueError(f"RotaryPositions: base must be a number above 0, got {base!r}")
-        if pairing not in PAIRINGS:
-            raise ValueError(f"RotaryPositions: pairing must be one of {', '.join(PAIRINGS)}; got {pairing!r}")
+        check_choice("RotaryPositions: pairing", pairing, PAIRINGS)
         self.head_size, self.base, self.pairing = head_size, base, pairing
 
     @property
@@ -310,7 +309,7 @@ class RelativePositions(AttentionPositions):
 
 def added_positions(name: str, max_len: int, d_model: int) -> Module:
     """The module that adds positions to embeddings: of tables for 'sinusoidal' and 'learned', of nothing otherwise."""
-    check_positions(name)
+    check_choice("positions", name, POSITIONS)
     kinds = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
     return kinds[name](max_len, d_model) if name in kinds else NoPositions()
 
@@ -319,14 +318,9 @@ def attention_positions(
     name: str, num_heads: int, head_size: int, bidirectional: bool, pairing: str = "halves", base: float = 10000.0
 ) -> AttentionPositions | None:
     """What attention is given as `positions`: for 'rope', 'alibi' and 'relative'; None for the other names."""
-    check_positions(name)
+    check_choice("positions", name, POSITIONS)
     if name == "rope":
         return RotaryPositions(head_size, base, pairing)
     if name == "alibi":
         return AlibiPositions(num_heads)
     return RelativePositions(num_heads, bidirectional=bidirectional) if name == "relative" else None
-
-
-def check_positions(name: str) -> None:
-    if name not in POSITIONS:
-        raise ValueError(f"positions must be one of {', '.join(POSITIONS)}; got {name!r}")

@@ -13,8 +13,8 @@ from typing import Any
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.functions import cat, stack
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn._sizes import check_size
-from tinygrad_tf.nn.cells import GRUStep, LSTMStep, RNNStep, State, Step, check_nonlinearity
+from tinygrad_tf.nn._arguments import check_choice, check_size
+from tinygrad_tf.nn.cells import ACTIVATIONS, GRUStep, LSTMStep, RNNStep, State, Step
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils.rnn import PackedSequence
 from tinygrad_tf.tensor import Tensor
@@ -227,7 +227,8 @@ class RNN(RNNStep, _Recurrent):
         device: Any = None,
         dtype: Any = None,
     ):
-        self.nonlinearity = check_nonlinearity(nonlinearity)
+        check_choice("RNN: nonlinearity", nonlinearity, ACTIVATIONS)
+        self.nonlinearity = nonlinearity
         kinds = {"device": device, "dtype": dtype}
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, **kinds)
 

@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf import random
 from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.engine import make
+from tinygrad_tf.nn._arguments import check_probability
 from tinygrad_tf.tensor import Tensor
 
 
@@ -54,7 +55,7 @@ SELU_LIMIT = 1.7580993408473766  # scale * alpha of SELU: -SELU_LIMIT is what it
 
 
 def _alpha_dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, like: np.ndarray) -> Tensor:
-    _check_probability(name, p)
+    check_probability(f"{name}: p", p)
     if not training or p == 0.0:
         return input
     if p == 1.0:
@@ -72,11 +73,6 @@ def _one_each(input: Tensor, lead: int) -> np.ndarray:
     return np.empty((*input.array.shape[:lead], *(1,) * (input.ndim - lead)), bool)
 
 
-def _check_probability(name: str, p: float) -> None:
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{name}: p must be in [0, 1], got {p}")
-
-
 def _check_kind(name: str, input: Tensor) -> None:
     if input.array.dtype.kind in "iub":
         raise RuntimeError(f"{name}: input must be floating point to be scaled by 1 / (1 - p), got {input.dtype}")
@@ -88,7 +84,7 @@ def _kept(p: float, like: np.ndarray) -> np.ndarray:
 
 
 def _dropped(name: str, input: Tensor, p: float, training: bool, inplace: bool, like: np.ndarray) -> Tensor:
-    _check_probability(name, p)
+    check_probability(f"{name}: p", p)
     if not training or p == 0.0:
         return input
     if p == 1.0:  # nothing is drawn

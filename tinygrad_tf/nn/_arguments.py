@@ -1,8 +1,9 @@
-"""What the layers of this folder ask of their sizes."""
+"""What the layers of this folder ask of their arguments."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -19,3 +20,15 @@ def check_size(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or size < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return size
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """A ValueError that lists the allowed names, unless `value` is one of them."""
+    allowed = tuple(allowed)
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def check_probability(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be in [0, 1], got {value}")
