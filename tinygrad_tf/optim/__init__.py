@@ -2,12 +2,12 @@
 
 from tinygrad_tf.optim import lr_scheduler, swa_utils
 from tinygrad_tf.optim.adam import Adam, AdamW
-from tinygrad_tf.optim.adaptive import Adagrad, RMSprop
+from tinygrad_tf.optim.adaptive import Adadelta, Adagrad, RMSprop
 from tinygrad_tf.optim.lbfgs import LBFGS
 from tinygrad_tf.optim.older import ASGD, Rprop
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.optim.sgd import SGD
-from tinygrad_tf.optim.variants import Adadelta, Adamax, NAdam, RAdam
+from tinygrad_tf.optim.variants import Adamax, NAdam, RAdam
 
 __all__ = [
     "ASGD",

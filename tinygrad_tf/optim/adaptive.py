@@ -1,4 +1,4 @@
-"""Two optimisers that divide by the size of past gradients: Adagrad and RMSprop."""
+"""Optimisers that divide by the size of past gradients: Adagrad, RMSprop and Adadelta."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import clock, make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
+from tinygrad_tf.engine import make
+from tinygrad_tf.optim.optimizer import refuse_negative
+from tinygrad_tf.optim.parameterwise import Parameterwise, towards
 from tinygrad_tf.tensor import Tensor
 
 
-class Adagrad(Optimizer):
+class Adagrad(Parameterwise):
     """p -= lr g / (sqrt(sum g^2) + eps) (Duchi et al., 2011), with lr / (1 + (step - 1) lr_decay) for lr."""
 
     def __init__(
@@ -29,8 +30,7 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        refuse_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
-        refuse_ways(foreach, fused, differentiable)
+        refuse_negative(lr_decay=lr_decay)
         settings = {
             "lr": lr,
             "lr_decay": lr_decay,
@@ -39,23 +39,19 @@ class Adagrad(Optimizer):
             "eps": eps,
             "maximize": maximize,
         }
-        super().__init__(params, settings)
+        super().__init__(params, settings, foreach=foreach, fused=fused, differentiable=differentiable)
 
-    def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = make(np.zeros((), np.float32))
-                state["sum"] = make(np.full(p.array.shape, group["initial_accumulator_value"], p.dtype))
-            state["step"].array += 1
-            g, total = gradient_of(p, group, group["weight_decay"]), state["sum"].array
-            total += g * g
-            rate = float(group["lr"]) / (1.0 + (float(state["step"].array) - 1.0) * group["lr_decay"])
-            p.array[...] -= g / (np.sqrt(total) + group["eps"]) * rate
-            p.storage.changed = next(clock)
+    def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
+        return {"sum": make(np.full(p.array.shape, group["initial_accumulator_value"], p.dtype))}
+
+    def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
+        total = state["sum"].array
+        total += g * g
+        rate = lr / (1.0 + (step - 1.0) * group["lr_decay"])
+        return g / (np.sqrt(total) + group["eps"]) * rate
 
 
-class RMSprop(Optimizer):
+class RMSprop(Parameterwise):
     """p -= lr g / (sqrt(v) + eps), with v the running mean of g^2 (Hinton, 2012).
 
     centered=True takes the running mean of g, squared, off v; momentum adds up the steps.
@@ -75,8 +71,7 @@ class RMSprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ):
-        refuse_negative(lr=lr, alpha=alpha, weight_decay=weight_decay, momentum=momentum, eps=eps)
-        refuse_ways(foreach, differentiable=differentiable)
+        refuse_negative(alpha=alpha, momentum=momentum)
         settings = {
             "lr": lr,
             "alpha": alpha,
@@ -86,32 +81,57 @@ class RMSprop(Optimizer):
             "centered": centered,
             "maximize": maximize,
         }
-        super().__init__(params, settings)
+        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
 
-    def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        alpha, lr = group["alpha"], float(group["lr"])
-        for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = make(np.zeros((), np.float32))
-                wanted = (
-                    ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * group["centered"]
-                )
-                state.update({name: make(np.zeros_like(p.array)) for name in wanted})
-            state["step"].array += 1
-            g, v = gradient_of(p, group, group["weight_decay"]), state["square_avg"].array
-            v *= alpha
-            v += g * g * (1.0 - alpha)
-            spread = v
-            if group["centered"]:
-                mean = state["grad_avg"].array
-                mean += (g - mean) * (1.0 - alpha)
-                spread = v - mean * mean
-            move = g / (np.sqrt(spread) + group["eps"])
-            if group["momentum"] > 0:
-                buffer = state["momentum_buffer"].array
-                buffer *= group["momentum"]
-                buffer += move
-                move = buffer
-            p.array[...] -= move * lr
-            p.storage.changed = next(clock)
+    def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
+        wanted = ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * group["centered"]
+        return {name: make(np.zeros_like(p.array)) for name in wanted}
+
+    def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
+        alpha = group["alpha"]
+        spread = towards(state["square_avg"], g * g, alpha)
+        if group["centered"]:
+            mean = state["grad_avg"].array
+            mean += (g - mean) * (1.0 - alpha)
+            spread = spread - mean * mean
+        move = g / (np.sqrt(spread) + group["eps"])
+        if group["momentum"] > 0:
+            buffer = state["momentum_buffer"].array
+            buffer *= group["momentum"]
+            buffer += move
+            move = buffer
+        return move * lr
+
+
+class Adadelta(Parameterwise):
+    """Steps of the size of past steps over that of past gradients (Zeiler, 2012): the rate is 1.
+
+    >>> from tinygrad_tf import nn, optim
+    >>> optimizer = optim.Adadelta(nn.Linear(2, 1).parameters(), lr=1.0)
+    """
+
+    averages = ("square_avg", "acc_delta")
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ):
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Adadelta: rho must be in [0, 1], got {rho}")
+        settings = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+
+    def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
+        rho, eps = group["rho"], group["eps"]
+        size = np.sqrt(towards(state["square_avg"], g * g, rho) + eps)
+        delta = np.sqrt(state["acc_delta"].array + eps) / size * g
+        towards(state["acc_delta"], delta * delta, rho)
+        return delta * lr
