@@ -8,7 +8,6 @@ from typing import Any
 from tinygrad_tf.nn._arguments import check_choice
 from tinygrad_tf.nn.blocks import ATTENTIONS, FEED_FORWARDS, NORMS
 from tinygrad_tf.nn.position import PAIRINGS, POSITIONS
-from tinygrad_tf.utils.checkpoint import checkpoint
 
 # What each kind of attention can do with positions that work inside of it.
 SCORED = {"linear": ("sinusoidal", "learned", "none"), "additive": ("sinusoidal", "learned", "none")}
@@ -48,8 +47,3 @@ def check_parts(config: Any, sizes: tuple[str, ...], names: tuple[str, str, str]
     if config.attention in SCORED:
         allowed = SCORED[config.attention]
         check_choice(f"{name}: positions for attention={config.attention!r}", config.positions, allowed)
-
-
-def call_layer(model: Any, layer: Any, *args: Any) -> Any:
-    """`layer(*args)`; in training, and if the model's config says so, forgotten until the backward pass needs it."""
-    return checkpoint(layer, *args) if model.training and model.config.recompute else layer(*args)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tinygrad_tf import nn
-from tinygrad_tf.models.config import call_layer, check_parts
+from tinygrad_tf.models.config import check_parts
+from tinygrad_tf.models.language_model import LanguageModel, call_layer
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.attention import KeyValueCache
@@ -49,7 +50,7 @@ class GPTConfig:
         check_parts(self, ("vocab_size", "context", "layers"), ("channels", "heads", "kv_heads"))
 
 
-class GPT(nn.Module):
+class GPT(LanguageModel):
     """Token ids (B, T) to logits (B, T, V) over the token that follows each position.
 
     Embeddings and the last linear layer share their weight, unless told otherwise. Weights start normal with standard
@@ -97,16 +98,6 @@ class GPT(nn.Module):
         if isinstance(module, nn.Linear) and module.bias is not None:
             init.zeros_(module.bias)
 
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence that there are positions for; None where there is no such limit."""
-        return self.position_embedding.max_len
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers are trained; shared ones count once."""
-        return sum(p.numel() for p in self.parameters())
-
     def forward(
         self,
         ids: Tensor,
@@ -141,14 +132,10 @@ class GPT(nn.Module):
         return program.linear(self.lm_head, program.norm(self.final_norm, x))
 
     def _start(self, ids: Tensor, cache: Sequence[KeyValueCache] | None) -> int:
-        """The position of the first of ids, checked."""
+        """The position of the first of ids, all of which must have one."""
         if ids.array.ndim != 2:
             raise ValueError(f"{self._get_name()}: ids must be (B, T), got {tuple(ids.shape)}")
-        if cache is not None and len(cache) != len(self.blocks):
-            raise ValueError(
-                f"{self._get_name()}: cache must hold one for each of {len(self.blocks)} layers, got {len(cache)}"
-            )
-        start = cache[0].offset if cache else 0
+        start = self._offset_of(cache, len(self.blocks))
         T, longest = start + ids.array.shape[1], self.max_length
         if longest is not None and longest < T:
             raise ValueError(f"{self._get_name()}: a sequence of {T} tokens is longer than the context of {longest}")

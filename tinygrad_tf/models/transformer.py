@@ -12,7 +12,7 @@ from typing import Any
 
 from tinygrad_tf import nn
 from tinygrad_tf.autograd import no_grad
-from tinygrad_tf.models.config import call_layer
+from tinygrad_tf.models.language_model import LanguageModel, call_layer
 from tinygrad_tf.models.transformer_config import TransformerConfig as TransformerConfig
 from tinygrad_tf.models.transformer_config import config_of
 from tinygrad_tf.nn import functional as F
@@ -163,7 +163,7 @@ def _final_norm(config: TransformerConfig) -> nn.Module:
     return nn.make_norm(config.norm if config.norm_first else "none", config.d_model, config.bias)
 
 
-class Transformer(nn.Module):
+class Transformer(LanguageModel):
     """Source ids (B, S) and target ids (B, T) to logits (B, T, V) over the token that follows each target position.
 
     Matrices start by Xavier's rule, embeddings normal with standard deviation 1 / sqrt(C), biases at zero.
@@ -198,16 +198,6 @@ class Transformer(nn.Module):
             init.xavier_uniform_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence that there are positions for; None where there is no such limit."""
-        return self.position_embedding.max_len
-
-    @property
-    def num_parameters(self) -> int:
-        """How many numbers are trained; shared ones count once."""
-        return sum(p.numel() for p in self.parameters())
 
     def forward(
         self, source: Tensor, target: Tensor, source_mask: Tensor | None = None, target_mask: Tensor | None = None
@@ -246,11 +236,7 @@ class Transformer(nn.Module):
         With a cache, one a layer, `target` holds only the tokens behind those that it knows. positions (B, T): where
         each token stands, for tables, when padding stands before it.
         """
-        if cache is not None and len(cache) != len(self.decoder.layers):
-            raise ValueError(
-                f"Transformer: cache must hold one for each of {len(self.decoder.layers)} layers, got {len(cache)}"
-            )
-        start = cache[0].offset if cache else 0
+        start = self._offset_of(cache, len(self.decoder.layers))
         x = self._embed(self.target_embedding, target, start, positions)
         return self.lm_head(self.decoder(x, memory, target_mask, source_mask, cache))
 
