@@ -76,7 +76,7 @@ def test_jobs_of_a_file(layers: str) -> None:
         ("nowhere.py", "no such file"),
         ("", "no such file: ''"),
         (".", "is a directory; name a file in it"),
-        ("{}::nothing", "has no 'nothing'; it has: check_cube, half, layer, product"),
+        ("{}::nothing", "has no 'nothing'; it has: Scale, check_cube, half, layer, product"),
         ("{}::layer", "needs inputs for x, w: add layer_inputs"),
         ("{}::half_inputs", "is a ndarray"),
     ],
@@ -86,6 +86,75 @@ def test_what_cannot_be_found_is_one_line(layers: str, target: str, words: str) 
         for job in find(target.format(layers)):
             job.run()
     assert "\n" not in str(caught.value)
+
+
+OPERATIONS = """
+import functools
+import tinygrad_tf as tg
+from tinygrad_tf.autograd import Function
+
+class Square(Function):
+    @staticmethod
+    def forward(ctx, number, times=1):
+        ctx.save_for_backward(number)
+        return number**2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0], None
+
+class Product(Function):
+    @staticmethod
+    def forward(left, right):
+        return left * right
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        left, right = ctx.saved_tensors
+        return g * right, g * left
+
+Product_inputs = tg.ones(2, dtype=tg.float64), tg.ones(2, dtype=tg.float64)
+for tensor in Product_inputs:
+    tensor.requires_grad_()
+net = tg.nn.Linear(3, 2)
+net_inputs = tg.ones(1, 3)
+cube = functools.partial(pow, exp=3)
+cube_inputs = Product_inputs[:1]
+
+def number():
+    return 1
+
+def truth():
+    return tg.ones(1).numpy().all()
+"""
+
+
+def test_operations_modules_and_anything_that_can_be_called_with_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "operations.py"
+    path.write_text(OPERATIONS)
+    assert [j.name for j in find(str(path))] == ["Product", "net", "cube"]
+    verdicts = {j.name: j.run().verdicts for j in find(str(path))}
+    assert verdicts["Product"] == {"left": "right", "right": "right"} and set(verdicts["cube"].values()) == {"right"}
+    assert set(verdicts["net"].values()) == {"right"} and len(verdicts["net"]) >= 2
+    (job,) = find(f"{path}::Square", [(3,)])
+    assert job.run().verdicts == {"number": "wrong"}
+    with pytest.raises(TargetError, match="needs inputs for number: add Square_inputs"):
+        find(f"{path}::Square")[0].run()
+    with pytest.raises(TargetError, match="it has: Product, Square, cube, net, number, truth"):
+        find(f"{path}::nothing")
+    with pytest.raises(TargetError, match=r"must check something.*got int"):
+        find(f"{path}::number")[0].run()
+    assert find(f"{path}::truth")[0].run().verdict == "right"
+
+
+@pytest.mark.parametrize("shape", ["x", ",", "3,,4", "3x", "-1", "a"])
+def test_shapes_that_are_none_are_told(layers: str, shape: str) -> None:
+    with pytest.raises(InputError, match="--shape must be sizes like 3,4"):
+        run(Request([f"{layers}::layer"], [shape]))
 
 
 def test_a_file_that_does_not_load(tmp_path: Path) -> None:

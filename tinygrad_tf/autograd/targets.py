@@ -6,6 +6,7 @@ In the file, for a function `layer`:
   - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from
     outside, and random numbers of these shapes are taken;
   - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
+  - a subclass of autograd.Function is checked as what its `apply` computes;
   - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
 """
 
@@ -26,6 +27,7 @@ import numpy as np
 
 from tinygrad_tf import engine
 from tinygrad_tf.autograd.arguments import names_of, required
+from tinygrad_tf.autograd.function import Function
 from tinygrad_tf.autograd.gradcheck import GradcheckError, gradient_report
 from tinygrad_tf.autograd.modules import check_module
 from tinygrad_tf.autograd.pairs import check_backward
@@ -33,6 +35,7 @@ from tinygrad_tf.autograd.report import WRONG, Report
 from tinygrad_tf.engine import make
 
 Shapes = Sequence[tuple[int, ...]]
+MODULES_HAVE = "named_parameters"  # which is how they are told, here below nn
 
 
 class TargetError(Exception):
@@ -103,21 +106,30 @@ def load(path: str) -> Any:
 
 
 def _checkable(module: Any) -> Iterator[tuple[str, bool]]:
-    """Names of the file's own functions, and whether they can be checked without being told shapes."""
-    for name, thing in vars(module).items():
-        own = inspect.isfunction(thing) and thing.__module__ == module.__name__
-        if own and not name.endswith(("_backward", "_inputs")) and not name.startswith("_"):
-            alone = name.startswith("check_") and not inspect.signature(thing).parameters
-            yield name, alone or hasattr(module, f"{name}_inputs")
+    """Names of what can be checked in a file, and whether that needs no shapes."""
+    for name, thing in list(vars(module).items()):
+        ready = hasattr(module, f"{name}_inputs") and callable(thing)
+        if not name.endswith(("_backward", "_inputs")) and not name.startswith("_"):
+            if inspect.isfunction(thing) and name.startswith("check_") and thing.__module__ == module.__name__:
+                ready = ready or not inspect.signature(thing).parameters
+            if ready or _is_own(thing, module):
+                yield name, ready
+
+
+def _is_own(thing: Any, module: Any) -> bool:
+    """Whether it is a function, an operation or a module of that file."""
+    if inspect.isclass(thing):
+        return thing.__module__ == module.__name__ and (issubclass(thing, Function) or hasattr(thing, MODULES_HAVE))
+    return hasattr(thing, MODULES_HAVE) or (inspect.isfunction(thing) and thing.__module__ == module.__name__)
 
 
 def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
     """Check one thing of a loaded file."""
     thing = getattr(module, name)
     if inspect.isclass(thing):
-        thing = _made(thing, name)
+        thing = _applied(thing) if issubclass(thing, Function) else _made(thing, name)
     backward = getattr(module, f"{name}_backward", None)
-    if hasattr(thing, "named_parameters"):
+    if hasattr(thing, MODULES_HAVE):
         return check_module(thing, _inputs(module, name, thing.forward, shapes, seed), raise_exception=False)
     if not callable(thing):
         raise TargetError(f"{name} is a {type(thing).__name__}, not a function or a module")
@@ -127,6 +139,17 @@ def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
     if backward is not None:
         return check_backward(thing, backward, inputs, raise_exception=False)
     return _of_tensors(name, thing, inputs)
+
+
+def _applied(operation: type[Function]) -> Callable[..., Any]:
+    """A custom operation as a function that has the names of its inputs."""
+
+    def apply(*inputs: Any) -> Any:
+        return operation.apply(*inputs)
+
+    parameters = list(inspect.signature(operation.forward).parameters.values())
+    apply.__signature__ = inspect.Signature(parameters[int(operation.setup_context is None) :])  # type: ignore[attr-defined]
+    return apply
 
 
 def _made(thing: Any, name: str) -> Any:
@@ -175,8 +198,9 @@ def _called(name: str, function: Any) -> Report:
     if isinstance(result, tuple) and len(result) == 2 and callable(result[0]):
         return gradient_report(result[0], result[1], title=name)
     report = Report(title=name)
+    result = bool(result) if isinstance(result, np.bool_) else result
     if result is False:
         report.problems.append((WRONG, f"{name}() returned False"))
-    elif result not in (None, True):
+    elif result is not None and result is not True:
         raise TargetError(f"{name}() must check something, or return (function, inputs), got {type(result).__name__}")
     return report

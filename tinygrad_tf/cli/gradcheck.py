@@ -93,7 +93,8 @@ def _run(job: Job) -> Report:
 
 def _shape(text: str) -> tuple[int, ...]:
     try:
-        sizes = tuple(int(part) for part in text.replace("x", ",").strip("()").split(",") if part.strip())
+        inner = text.strip("() ").removesuffix(",")
+        sizes = tuple(int(part) for part in inner.replace("x", ",").split(",")) if text.strip("() ") else ()
     except ValueError:
         sizes = (-1,)
     if any(n < 0 for n in sizes):
