@@ -14,7 +14,15 @@ import tinygrad_tf as tg
 from tests.reference import precision
 from tests.reference.make import PRECISION_PATH
 from tinygrad_tf import nn, optim
-from tinygrad_tf.amp import GradScaler, autocast, get_autocast_dtype, is_autocast_enabled
+from tinygrad_tf.amp import (
+    GradScaler,
+    autocast,
+    custom_bwd,
+    custom_fwd,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_enabled,
+)
 from tinygrad_tf.models import GPT, GPTConfig
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.ops._precision import state
@@ -157,6 +165,50 @@ def test_blocks_nest_and_end_with_their_thread_and_with_errors() -> None:
     assert (a.double() @ a.double()).dtype == tg.float64
     with autocast("cpu"):
         assert (a.double() @ a.double()).dtype == tg.float64  # as in PyTorch: float64 is left alone
+
+
+def test_what_is_said_to_another_device_leaves_the_cpu_as_it_is() -> None:
+    """Parts that are to be exact on GPUs say autocast("cuda", enabled=False), whatever the CPU is told around them."""
+    a, product = tg.ones(2, 2), autocast("cuda", enabled=False)(lambda a: a @ a)
+    with autocast("cpu"):
+        for block in (autocast("cuda", enabled=False), tg.cuda.amp.autocast()):
+            with block:
+                assert (a @ a).dtype == product(a).dtype == tg.bfloat16
+        assert not is_autocast_enabled("cuda") and is_autocast_enabled("cpu")
+        assert get_autocast_dtype("cuda") is tg.float16 and not is_autocast_available("cuda")
+
+
+@pytest.mark.parametrize("cast_inputs", [None, tg.float32])
+def test_a_function_of_ones_own_runs_under_autocast_as_it_says(cast_inputs: Any) -> None:
+    """PyTorch's rules: with cast_inputs forward is exact, and backward, too; without it both are as around forward."""
+    seen: list[Any] = []
+
+    class Product(tg.autograd.Function):
+        @staticmethod
+        @custom_fwd(device_type="cpu", cast_inputs=cast_inputs)
+        def forward(ctx: Any, a: tg.Tensor, parts: list[tg.Tensor], ids: tg.Tensor) -> tg.Tensor:
+            ctx.save_for_backward(a, parts[0])
+            seen.extend([a.dtype, parts[0].dtype, ids.dtype, is_autocast_enabled()])
+            return a @ parts[0]
+
+        @staticmethod
+        @custom_bwd(device_type="cpu")
+        def backward(ctx: Any, g: tg.Tensor) -> Any:
+            a, b = ctx.saved_tensors
+            seen.extend([is_autocast_enabled(), (g @ b).dtype])
+            return g.float() @ b.T.float(), None, None
+
+    a, b, ids = tg.ones(2, 2, requires_grad=True), tg.ones(2, 2, dtype=tg.float16), tg.arange(2)
+    with autocast("cpu"):
+        out = Product.apply(a, [b], ids)
+    out.sum().backward()
+    if cast_inputs is None:
+        assert seen == [tg.float32, tg.float16, tg.int64, True, True, tg.bfloat16] and out.dtype == tg.bfloat16
+    else:
+        assert seen == [tg.float32, tg.float32, tg.int64, False, False, tg.float32] and out.dtype == tg.float32
+    seen.clear()
+    Product.apply(a, [b.float()], ids).sum().backward()  # outside of autocast nothing is changed
+    assert seen == [tg.float32, tg.float32, tg.int64, False, False, tg.float32] and a.grad.dtype == tg.float32
 
 
 @pytest.mark.parametrize("dtype", BOTH, ids=str)

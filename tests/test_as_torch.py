@@ -214,6 +214,15 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
         tg.utils.cpp_extension.load("scan", ["scan.cpp"])
 
 
+def test_modules_that_are_to_be_compiled_stay_as_they_are() -> None:
+    class Twice(tg.jit.ScriptModule):
+        @tg.jit.script_method
+        def forward(self, x):
+            return 2 * x
+
+    assert Twice()(tg.ones(1)).item() == 2.0 and isinstance(Twice(), tg.nn.Module)
+
+
 def test_an_error_that_only_a_gpu_raises_can_be_named_where_errors_are_caught() -> None:
     assert tg.cuda.OutOfMemoryError is tg.OutOfMemoryError and issubclass(tg.OutOfMemoryError, RuntimeError)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import multiprocessing
 import types
@@ -33,6 +34,7 @@ from tinygrad_tf.as_torch._stand_ins import (
     record_function,
     refused,
     refused_class,
+    script_module_class,
     sdpa_kernel,
     set_default_device,
     set_default_tensor_type,
@@ -75,7 +77,10 @@ def _modules() -> dict[str, dict[str, Any]]:
         "": {
             "autocast": amp.autocast,
             "is_autocast_enabled": amp.is_autocast_enabled,
+            "is_autocast_cpu_enabled": amp.is_autocast_enabled,
             "get_autocast_dtype": amp.get_autocast_dtype,
+            "get_autocast_cpu_dtype": amp.get_autocast_dtype,
+            "get_autocast_gpu_dtype": lambda: tinygrad_tf.float16,
             "compile": compile,
             "memory_format": memory_format,
             **{form.name: form for form in memory_format},
@@ -120,7 +125,12 @@ def _modules() -> dict[str, dict[str, Any]]:
             **dict.fromkeys(("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats"), nothing),
             **{name: refused_class(f"cuda.{name}") for name in TYPE_NAMES.values()},
         },
-        "cuda.amp": {"autocast": lambda *args, **kwargs: amp.autocast(enabled=False), "GradScaler": amp.GradScaler},
+        "cuda.amp": {
+            "autocast": lambda *args, **kwargs: amp.autocast("cuda", enabled=False),
+            "GradScaler": amp.GradScaler,
+            "custom_fwd": functools.partial(amp.custom_fwd, device_type="cuda"),
+            "custom_bwd": functools.partial(amp.custom_bwd, device_type="cuda"),
+        },
         "cuda.nvtx": {name: refused(f"cuda.nvtx.{name}") for name in ("range", "range_push", "range_pop", "mark")},
         "mps": {"is_available": no, "manual_seed": nothing, **{n: refused(f"mps.{n}") for n in ("synchronize",)}},
         "xpu": {
@@ -180,8 +190,9 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         **{f"utils.tensorboard{file}": {"SummaryWriter": SummaryWriter} for file in ("", ".writer")},
         "jit": {
-            **dict.fromkeys(("script", "trace", "ignore", "export", "unused"), itself),
-            **{name: refused_class(f"jit.{name}") for name in ("ScriptModule", "ScriptFunction")},
+            **dict.fromkeys(("script", "script_method", "trace", "ignore", "export", "unused"), itself),
+            "ScriptModule": script_module_class(),
+            "ScriptFunction": refused_class("jit.ScriptFunction"),
             **dict.fromkeys(("is_scripting", "is_tracing"), no),
         },
         "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},

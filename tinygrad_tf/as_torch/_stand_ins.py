@@ -232,6 +232,15 @@ def data_parallel_class() -> type:
     return DataParallel
 
 
+def script_module_class() -> type:
+    from tinygrad_tf import nn
+
+    class ScriptModule(nn.Module):
+        """A module that PyTorch compiles. Here it is one like any other: its methods stay Python."""
+
+    return ScriptModule
+
+
 def set_num_threads(count: int) -> None:
     """How many threads the kernels use; results are the same bits for any number."""
     _pool().set_num_threads(count)
