@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,27 +17,51 @@ from tinygrad_tf.ops.windows import count_windows, windows
 from tinygrad_tf.tensor import Tensor
 
 
-def _ends(
-    name: str, x: Tensor, size: Any, steps: Any, padding: Any, spread: Any, ceil_mode: bool
-) -> list[tuple[int, int]]:
-    """The entries before and after each axis; ceil_mode adds what the last window lacks, if it starts inside."""
-    found = []
-    for length, k, s, p, d in zip(x.shape[2:], size, steps, padding, spread, strict=True):
+class _Windows(NamedTuple):
+    """The windows of an input with a batch axis: their size, their distance, and what is put around the input."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    ends: list[tuple[int, int]]  # the entries before and after each axis
+
+    def of(self, x: Any) -> Any:
+        """(N, C, ...), with the entries at its ends already, to (N, C, *places, *size)."""
+        return windows(x, size=self.size, stride=self.stride, dilation=self.dilation)
+
+    def padded(self, x: Tensor, value: float) -> Tensor:
+        flat = [n for pair in reversed(self.ends) for n in pair]
+        return pad(x, flat, value=value) if any(flat) else x
+
+
+def _windows(
+    name: str,
+    x: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil_mode: bool,
+) -> _Windows:
+    """The windows that the arguments of `name` mean; ceil_mode adds what the last one lacks, if it starts inside."""
+    count = x.ndim - 2
+    size = sizes_for(name, "kernel_size", kernel_size, count)
+    steps = size if stride is None else sizes_for(name, "stride", stride, count)
+    spread = sizes_for(name, "dilation", dilation, count)
+    around = sizes_for(name, "padding", padding, count, 0)
+    ends = []
+    for length, k, s, p, d in zip(x.shape[2:], size, steps, around, spread, strict=True):
         if 2 * p > k:
             raise RuntimeError(f"{name}: padding must be at most half of kernel_size, got {p} and {k}")
-        count = count_windows(length + 2 * p, k, s, d)
+        places = count_windows(length + 2 * p, k, s, d)
         if ceil_mode:
             last = -(-(length + 2 * p - d * (k - 1) - 1) // s)  # where a last window would begin
-            count = last + 1 if last * s < length + p else last
-        if count < 1:
+            places = last + 1 if last * s < length + p else last
+        if places < 1:
             raise RuntimeError(f"{name}: a window of {k} does not fit into an axis of {length} with padding {p}")
-        found.append((p, max((count - 1) * s + d * (k - 1) + 1 - length - p, p)))
-    return found
-
-
-def _padded(x: Tensor, ends: list[tuple[int, int]], value: float) -> Tensor:
-    flat = [n for pair in reversed(ends) for n in pair]
-    return pad(x, flat, value=value) if any(flat) else x
+        ends.append((p, max((places - 1) * s + d * (k - 1) + 1 - length - p, p)))
+    return _Windows(size, steps, around, spread, ends)
 
 
 def _max_pooled(
@@ -52,18 +76,23 @@ def _max_pooled(
     return_indices: bool,
 ) -> Any:
     x = batched(name, input, count)
-    size = sizes_for(name, "kernel_size", kernel_size, count)
-    steps = size if stride is None else sizes_for(name, "stride", stride, count)
-    spread = sizes_for(name, "dilation", dilation, count)
-    ends = _ends(name, x, size, steps, sizes_for(name, "padding", padding, count, 0), spread, ceil_mode)
+    w = _windows(name, x, kernel_size, stride, padding, dilation, ceil_mode)
     lowest = -math.inf if category(x.array.dtype) == 2 else int(np.iinfo(x.array.dtype).min)
-    seen = windows(_padded(x, ends, lowest), size=size, stride=steps, dilation=spread).flatten(-count)
-    numbers = np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
-    numbered = windows(
-        np.pad(numbers, [(0, 0), (0, 0), *ends], constant_values=-1), size=size, stride=steps, dilation=spread
-    )
-    best, found = _largest(seen, numbered.reshape(*numbered.shape[: 2 + count], -1), lowest, any(any(e) for e in ends))
-    if input.ndim < x.ndim:
+    seen = w.of(w.padded(x, lowest)).flatten(-count)
+    numbered = w.of(np.pad(_numbers(x), [(0, 0), (0, 0), *w.ends], constant_values=-1))
+    numbered = numbered.reshape(*numbered.shape[: 2 + count], -1)
+    best, found = _largest(seen, numbered, lowest, any(any(e) for e in w.ends))
+    return _returned(input, best, found, return_indices)
+
+
+def _numbers(x: Tensor) -> np.ndarray:
+    """The number of each entry in its image, counted row by row: (1, 1, *places)."""
+    return np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
+
+
+def _returned(input: Tensor, best: Tensor, found: np.ndarray, return_indices: bool) -> Any:
+    """The largest entries and, if asked for, their numbers; without a batch axis if the input has none."""
+    if input.ndim < best.ndim:
         best, found = best.squeeze(0), found[0]
     return (best, make(found)) if return_indices else best
 
@@ -130,21 +159,19 @@ def _mean_pooled(
     divisor: int | None = None,
 ) -> Tensor:
     x = batched(name, input, count)
-    size = sizes_for(name, "kernel_size", kernel_size, count)
-    steps = size if stride is None else sizes_for(name, "stride", stride, count)
-    around, ones = sizes_for(name, "padding", padding, count, 0), (1,) * count
-    ends = _ends(name, x, size, steps, around, ones, ceil_mode)
-    seen = windows(_padded(x, ends, 0.0), size=size, stride=steps, dilation=ones)
-    axes = tuple(range(-count, 0))
+    w = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
+    seen = w.of(w.padded(x, 0.0))
     if divisor == 0:
         raise RuntimeError(f"{name}: divisor_override must not be 0")
-    shares: Any = divisor or math.prod(size)
-    if divisor is None and any(b > p or (p and not count_include_pad) for (_, b), p in zip(ends, around, strict=True)):
-        inside = [(p, p) if count_include_pad else (0, 0) for p in around]  # what ceil_mode adds never counts
+    axes = tuple(range(-count, 0))
+    all_count = all(b == p and (not p or count_include_pad) for (_, b), p in zip(w.ends, w.padding, strict=True))
+    if divisor is not None or all_count:
+        y = mean_over(divisor or math.prod(w.size), seen, axes)
+    else:
+        inside = [(p, p) if count_include_pad else (0, 0) for p in w.padding]  # what ceil_mode adds never counts
         counted = np.pad(np.ones(x.shape[2:], x.array.dtype), inside, constant_values=1)
-        rest = [(a - c, b - d) for (a, b), (c, d) in zip(ends, inside, strict=True)]
-        shares = windows(np.pad(counted, rest), size=size, stride=steps, dilation=ones).sum(axes)
-    y = mean_over(make(shares) if isinstance(shares, np.ndarray) else shares, seen, axes)
+        rest = [(a - c, b - d) for (a, b), (c, d) in zip(w.ends, inside, strict=True)]
+        y = mean_over(make(w.of(np.pad(counted, rest)).sum(axes)), seen, axes)
     return y.squeeze(0) if input.ndim < x.ndim else y
 
 
@@ -242,8 +269,7 @@ def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return
         shape = [1] * (2 * count)
         shape[i], shape[count + i] = parts, longest
         index = (*index, make(places.reshape(shape)))
-    numbers = np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
-    numbered = numbers[tuple(i.array if isinstance(i, Tensor) else i for i in index)]
+    numbered = _numbers(x)[tuple(i.array if isinstance(i, Tensor) else i for i in index)]
     if not numbered.size:
         best, found = x.new_zeros(*x.shape[:2], *numbered.shape[2 : 2 + count]), numbered
         found = np.zeros(tuple(best.shape), np.int64)
@@ -251,9 +277,7 @@ def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return
         best, found = _largest(
             x[index].flatten(-count), numbered.reshape(*numbered.shape[: 2 + count], -1), None, False
         )
-    if input.ndim < x.ndim:
-        best, found = best.squeeze(0), found[0]
-    return (best, make(found)) if return_indices else best
+    return _returned(input, best, found, return_indices)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
