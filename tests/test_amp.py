@@ -194,7 +194,7 @@ def test_a_function_of_ones_own_runs_under_autocast_as_it_says(cast_inputs: Any)
         @staticmethod
         @custom_bwd(device_type="cpu")
         def backward(ctx: Any, g: tg.Tensor) -> Any:
-            a, b = ctx.saved_tensors
+            _, b = ctx.saved_tensors
             seen.extend([is_autocast_enabled(), (g @ b).dtype])
             return g.float() @ b.T.float(), None, None
 
