@@ -43,10 +43,12 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
 
 
 def deg2rad(input: Tensor) -> Tensor:
+    """Angles in degrees, in radians."""
     return input * (math.pi / 180.0)
 
 
 def rad2deg(input: Tensor) -> Tensor:
+    """Angles in radians, in degrees."""
     return input * (180.0 / math.pi)
 
 
@@ -78,18 +80,22 @@ def signbit(input: Tensor) -> Tensor:
 
 
 def isposinf(input: Tensor) -> Tensor:
+    """Where there is inf."""
     return input == math.inf
 
 
 def isneginf(input: Tensor) -> Tensor:
+    """Where there is -inf."""
     return input == -math.inf
 
 
 def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
     return input
 
 
 def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not 0."""
     return bool(input)
 
 
@@ -100,6 +106,7 @@ def is_nonzero(input: Tensor) -> bool:
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> tuple[Tensor, Tensor]:
+    """The variance, as of `var`, and the mean."""
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     return input.var(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
@@ -108,6 +115,7 @@ def var_mean(
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None
 ) -> tuple[Tensor, Tensor]:
+    """The standard deviation, as of `std`, and the mean."""
     dim, unbiased = (None, dim) if isinstance(dim, bool) else (dim, unbiased)
     return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
@@ -252,6 +260,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """The sum of the products of two vectors' elements."""
     return input.dot(other)
 
 
@@ -395,6 +404,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0,
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that all of them broadcast to."""
     return Size(
         shape.broadcast_shapes("broadcast_shapes", *(tuple(s) if not isinstance(s, int) else (s,) for s in shapes))
     )

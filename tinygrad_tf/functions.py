@@ -301,6 +301,7 @@ def _tensors(name: str, *operands: Any) -> list[Any]:
 
 
 def pow(input: Any, exponent: Any) -> Tensor:
+    """input to the power `exponent`, one of which may be a number."""
     return elementwise.power(*_tensors("pow", input, exponent))
 
 
@@ -378,10 +379,12 @@ def stack(tensors: Sequence[Tensor], dim: int = 0, *, out: Tensor | None = None)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side: along the second axis, or the only one."""
     return shape.hstack(tensors)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One below the other: along the first axis; vectors count as rows."""
     return shape.vstack(tensors)
 
 
@@ -404,10 +407,12 @@ def flip(input: Tensor, dims: Any) -> Tensor:
 
 
 def is_tensor(obj: Any) -> bool:
+    """Whether it is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype has fractions."""
     return input.is_floating_point()
 
 
@@ -417,6 +422,7 @@ def is_inference(input: Tensor) -> bool:
 
 
 def numel(input: Tensor) -> int:
+    """How many elements there are."""
     return input.numel()
 
 
@@ -441,6 +447,7 @@ def get_default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: Any) -> None:
+    """Choose the dtype of tensors made of Python floats."""
     _types.set_default_float(array_dtype(dtype))
 
 

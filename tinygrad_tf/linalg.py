@@ -246,6 +246,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """Products of (stacks of) matrices; a vector is a row on the left, a column on the right."""
     return linalg.matmul(input, other)
 
 
@@ -283,6 +284,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonals of the matrices in two axes, as a view with that axis last."""
     return A.diagonal(offset, dim1, dim2)
 
 

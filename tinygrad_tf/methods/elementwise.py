@@ -30,6 +30,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.with_alpha(elementwise.sub, self, operand(other), operand(alpha))
 
     def mul(self, other: Operand) -> Tensor:
+        """self * other."""
         return elementwise.mul(self, operand(other))
 
     def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
@@ -37,6 +38,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.divide(self, operand(other), rounding_mode)
 
     def floor_divide(self, other: Operand) -> Tensor:
+        """self / other, rounded down."""
         return elementwise.floor_divide(self, operand(other))
 
     def remainder(self, other: Operand) -> Tensor:
@@ -48,9 +50,11 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.fmod(self, operand(other))
 
     def pow(self, exponent: Operand) -> Tensor:
+        """self to the power `exponent`."""
         return elementwise.power(self, operand(exponent))
 
     def neg(self) -> Tensor:
+        """-self."""
         return elementwise.neg(self)
 
     def lerp(self, end: Tensor, weight: Operand) -> Tensor:
@@ -74,12 +78,15 @@ class ElementwiseMethods(engine.Tensor):
     # --- functions ------------------------------------------------------------------------------------------------
 
     def abs(self) -> Tensor:
+        """|x|; its derivative at 0 is taken as 0."""
         return elementwise.abs_(self)
 
     def exp(self) -> Tensor:
+        """e^x."""
         return elementwise.exp(self)
 
     def exp2(self) -> Tensor:
+        """2^x."""
         return elementwise.exp2(self)
 
     def expm1(self) -> Tensor:
@@ -87,12 +94,15 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.expm1(self)
 
     def log(self) -> Tensor:
+        """The natural logarithm; NaN for negative numbers, -inf for 0."""
         return elementwise.log(self)
 
     def log2(self) -> Tensor:
+        """The logarithm to base 2."""
         return elementwise.log2(self)
 
     def log10(self) -> Tensor:
+        """The logarithm to base 10."""
         return elementwise.log10(self)
 
     def log1p(self) -> Tensor:
@@ -100,6 +110,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.log1p(self)
 
     def sqrt(self) -> Tensor:
+        """The square root; NaN for negative numbers."""
         return elementwise.sqrt(self)
 
     def rsqrt(self) -> Tensor:
@@ -107,6 +118,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.rsqrt(self)
 
     def square(self) -> Tensor:
+        """x * x."""
         return elementwise.square(self)
 
     def reciprocal(self) -> Tensor:
@@ -114,39 +126,51 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.reciprocal(self)
 
     def sin(self) -> Tensor:
+        """The sine of an angle in radians."""
         return elementwise.sin(self)
 
     def cos(self) -> Tensor:
+        """The cosine of an angle in radians."""
         return elementwise.cos(self)
 
     def tan(self) -> Tensor:
+        """The tangent of an angle in radians."""
         return elementwise.tan(self)
 
     def asin(self) -> Tensor:
+        """The angle in [-pi/2, pi/2] whose sine this is."""
         return elementwise.asin(self)
 
     def acos(self) -> Tensor:
+        """The angle in [0, pi] whose cosine this is."""
         return elementwise.acos(self)
 
     def atan(self) -> Tensor:
+        """The angle in (-pi/2, pi/2) whose tangent this is."""
         return elementwise.atan(self)
 
     def sinh(self) -> Tensor:
+        """The hyperbolic sine, (e^x - e^-x) / 2."""
         return elementwise.sinh(self)
 
     def cosh(self) -> Tensor:
+        """The hyperbolic cosine, (e^x + e^-x) / 2."""
         return elementwise.cosh(self)
 
     def tanh(self) -> Tensor:
+        """The hyperbolic tangent, sinh(x) / cosh(x)."""
         return elementwise.tanh(self)
 
     def asinh(self) -> Tensor:
+        """The number whose hyperbolic sine this is."""
         return elementwise.asinh(self)
 
     def acosh(self) -> Tensor:
+        """The number from 0 on whose hyperbolic cosine this is."""
         return elementwise.acosh(self)
 
     def atanh(self) -> Tensor:
+        """The number whose hyperbolic tangent this is."""
         return elementwise.atanh(self)
 
     def sigmoid(self) -> Tensor:
@@ -162,6 +186,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.relu(self)
 
     def erf(self) -> Tensor:
+        """The error function: 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x."""
         return elementwise.erf(self)
 
     def erfinv(self) -> Tensor:
@@ -185,6 +210,7 @@ class ElementwiseMethods(engine.Tensor):
 
     @numpy_names
     def log_softmax(self, dim: int, dtype: Any = None) -> Tensor:
+        """log softmax(x) along dim, without overflow."""
         return softmax.log_softmax(self, dim, None if dtype is None else array_dtype(dtype))
 
     absolute = abs
@@ -206,9 +232,11 @@ class ElementwiseMethods(engine.Tensor):
     sgn = sign
 
     def floor(self) -> Tensor:
+        """To the next integer below."""
         return elementwise.floor(self)
 
     def ceil(self) -> Tensor:
+        """To the next integer above."""
         return elementwise.ceil(self)
 
     def trunc(self) -> Tensor:
@@ -231,9 +259,11 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.clamp(self, operand(min), operand(max))
 
     def clamp_min(self, min: Operand) -> Tensor:
+        """Not below min."""
         return elementwise.clamp(self, operand(min), None)
 
     def clamp_max(self, max: Operand) -> Tensor:
+        """Not above max."""
         return elementwise.clamp(self, None, operand(max))
 
     def maximum(self, other: Tensor) -> Tensor:
@@ -241,6 +271,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.maximum(self, other)
 
     def minimum(self, other: Tensor) -> Tensor:
+        """The smaller of both at each place; equal ones share the gradient."""
         return elementwise.minimum(self, other)
 
     def where(self, condition: Tensor, other: Operand) -> Tensor:
@@ -252,6 +283,7 @@ class ElementwiseMethods(engine.Tensor):
         return elementwise.masked_fill(self, mask, operand(value))
 
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+        """With numbers for NaN, inf and -inf; for the infinities by default the largest and smallest that there are."""
         return elementwise.nan_to_num(self, nan, posinf, neginf)
 
     clip, fix = clamp, trunc
@@ -268,65 +300,84 @@ class ElementwiseMethods(engine.Tensor):
     # --- comparisons, tests, bits: bool or integer results, without gradients -------------------------------------
 
     def eq(self, other: Operand) -> Tensor:
+        """Where both are equal."""
         return compare.eq(self, operand(other))
 
     def ne(self, other: Operand) -> Tensor:
+        """Where both differ."""
         return compare.ne(self, operand(other))
 
     def lt(self, other: Operand) -> Tensor:
+        """Where self is smaller."""
         return compare.lt(self, operand(other))
 
     def le(self, other: Operand) -> Tensor:
+        """Where self is not larger."""
         return compare.le(self, operand(other))
 
     def gt(self, other: Operand) -> Tensor:
+        """Where self is larger."""
         return compare.gt(self, operand(other))
 
     def ge(self, other: Operand) -> Tensor:
+        """Where self is not smaller."""
         return compare.ge(self, operand(other))
 
     not_equal, less, less_equal, greater, greater_equal = ne, lt, le, gt, ge
 
     def logical_and(self, other: Tensor) -> Tensor:
+        """Where both are true, that is, not 0."""
         return compare.logical_and(self, other)
 
     def logical_or(self, other: Tensor) -> Tensor:
+        """Where at least one is true, that is, not 0."""
         return compare.logical_or(self, other)
 
     def logical_xor(self, other: Tensor) -> Tensor:
+        """Where just one of both is true, that is, not 0."""
         return compare.logical_xor(self, other)
 
     def logical_not(self) -> Tensor:
+        """Where self is 0."""
         return compare.logical_not(self)
 
     def bitwise_and(self, other: Operand) -> Tensor:
+        """The bits that both have."""
         return compare.bitwise_and(self, operand(other))
 
     def bitwise_or(self, other: Operand) -> Tensor:
+        """The bits that at least one has."""
         return compare.bitwise_or(self, operand(other))
 
     def bitwise_xor(self, other: Operand) -> Tensor:
+        """The bits that just one of both has."""
         return compare.bitwise_xor(self, operand(other))
 
     def bitwise_not(self) -> Tensor:
+        """The bits that self has not."""
         return compare.bitwise_not(self)
 
     def bitwise_left_shift(self, other: Operand) -> Tensor:
+        """self with its bits moved `other` places up: self * 2^other."""
         return compare.bitwise_left_shift(self, operand(other))
 
     def bitwise_right_shift(self, other: Operand) -> Tensor:
+        """self with its bits moved `other` places down: self / 2^other, rounded down."""
         return compare.bitwise_right_shift(self, operand(other))
 
     bitwise_and_, bitwise_or_, bitwise_xor_ = in_place(bitwise_and), in_place(bitwise_or), in_place(bitwise_xor)
     logical_and_, logical_or_, logical_not_ = in_place(logical_and), in_place(logical_or), in_place(logical_not)
 
     def isnan(self) -> Tensor:
+        """Where there is no number."""
         return compare.isnan(self)
 
     def isinf(self) -> Tensor:
+        """Where there is inf or -inf."""
         return compare.isinf(self)
 
     def isfinite(self) -> Tensor:
+        """Where there is neither NaN nor an infinity."""
         return compare.isfinite(self)
 
     def isclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
@@ -334,6 +385,7 @@ class ElementwiseMethods(engine.Tensor):
         return compare.isclose(self, other, rtol, atol, equal_nan)
 
     def allclose(self, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+        """Whether isclose holds everywhere."""
         return compare.allclose(self, other, rtol, atol, equal_nan)
 
     def equal(self, other: Tensor) -> bool:

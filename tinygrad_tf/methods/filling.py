@@ -22,12 +22,14 @@ class FillingMethods(engine.Tensor):
     __slots__ = ()
 
     def fill_(self, value: Any) -> Tensor:
+        """One number everywhere."""
         if isinstance(value, engine.Tensor) and value.array.ndim:
             raise RuntimeError(f"fill_: value must be a number, got a tensor of shape {value.array.shape}; use copy_")
         inplace.set_item(self, ..., operand(value))
         return self  # type: ignore[return-value]
 
     def zero_(self) -> Tensor:
+        """Zeros everywhere."""
         return self.fill_(0)
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Tensor:

@@ -41,12 +41,15 @@ class IndexingMethods(engine.Tensor):
         return by_index.index_select(self, dim, index)
 
     def index_add(self, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+        """With the slices of `source`, times alpha, added at the places `index` of axis dim."""
         return by_index.index_add(self, dim, index, source, operand(alpha))
 
     def index_copy(self, dim: int, index: Tensor, source: Tensor) -> Tensor:
+        """With the slices of `source` in place of those number index[0], index[1], ... of axis dim."""
         return by_index.index_copy(self, dim, index, source)
 
     def index_fill(self, dim: int, index: Tensor, value: Any) -> Tensor:
+        """With one number in all slices number index[0], index[1], ... of axis dim."""
         return by_index.index_fill(self, dim, index, operand(value))
 
     def index_put(self, indices: Sequence[Tensor], values: Any, accumulate: bool = False) -> Tensor:
@@ -78,6 +81,7 @@ class IndexingMethods(engine.Tensor):
         return by_index.nonzero(self, as_tuple)
 
     def argwhere(self) -> Tensor:
+        """The indices of the elements that are not 0, a row each."""
         return by_index.nonzero(self)
 
     scatter_, scatter_add_, scatter_reduce_ = in_place(scatter), in_place(scatter_add), in_place(scatter_reduce)

@@ -36,6 +36,7 @@ class MatrixMethods(engine.Tensor):
         return linalg.bmm(self, mat2)
 
     def mv(self, vec: Tensor) -> Tensor:
+        """The product of a matrix and a vector."""
         return linalg.mv(self, vec)
 
     def dot(self, tensor: Tensor) -> Tensor:
@@ -55,6 +56,7 @@ class MatrixMethods(engine.Tensor):
         return linalg.baddbmm(self, batch1, batch2, beta, alpha)
 
     def kron(self, other: Tensor) -> Tensor:
+        """The Kronecker product: other, times each element of self."""
         return linalg.kron(self, other)
 
     ger = outer
@@ -63,9 +65,11 @@ class MatrixMethods(engine.Tensor):
     # --- inverses and determinants --------------------------------------------------------------------------------
 
     def inverse(self) -> Tensor:
+        """The inverse of square matrices; a singular one is a LinAlgError."""
         return linalg.inv(self)
 
     def det(self) -> Tensor:
+        """The determinants of square matrices."""
         return linalg.det(self)
 
     def slogdet(self) -> SlogDet:

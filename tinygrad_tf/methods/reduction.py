@@ -58,6 +58,7 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def sum(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The sum over all axes, or those in dim; integers add up in int64."""
         return _total(reduce.sum, self, dtype, dim, keepdim)
 
     @numpy_names
@@ -67,14 +68,17 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def mean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The mean over all axes, or those in dim."""
         return reduce.mean(_cast(self, dtype), dim, keepdim)
 
     @numpy_names
     def nanmean(self, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The mean without NaN."""
         return reduce.nanmean(_cast(self, dtype), dim, keepdim)
 
     @numpy_names
     def prod(self, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+        """The product of all elements, or along dim; integers multiply in int64."""
         return _total(reduce.prod, self, dtype, dim, keepdim)
 
     @numpy_names
@@ -110,14 +114,17 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def any(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        """Whether any element is true, that is, not 0."""
         return reduce.any_(self, dim, keepdim)
 
     @numpy_names
     def all(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        """Whether all elements are true, that is, not 0."""
         return reduce.all_(self, dim, keepdim)
 
     @numpy_names
     def count_nonzero(self, dim: Dim = None) -> Tensor:
+        """How many elements are not 0."""
         return reduce.count_nonzero(self, dim)
 
     # --- extrema --------------------------------------------------------------------------------------------------
@@ -129,9 +136,11 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def amin(self, dim: Dim = None, keepdim: bool = False) -> Tensor:
+        """The smallest elements; equal ones share the gradient."""
         return reduce.amin(self, dims=axes("amin", dim, self.array.ndim), keepdim=keepdim)
 
     def aminmax(self, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+        """The smallest and the largest elements of all, or along dim."""
         dims = axes("aminmax", dim, self.array.ndim)
         return MinMax(reduce.amin(self, dims=dims, keepdim=keepdim), reduce.amax(self, dims=dims, keepdim=keepdim))
 
@@ -158,6 +167,7 @@ class ReductionMethods(engine.Tensor):
     def min(self, *, other: Tensor) -> Tensor: ...
     @numpy_names
     def min(self, dim: Any = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
+        """The smallest element; with `dim`, the smallest along it and where it is; with a tensor, as `minimum`."""
         return _extreme(self, dim if other is None else other, keepdim, False)
 
     @numpy_names
@@ -167,16 +177,19 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def argmin(self, dim: int | None = None, keepdim: bool = False) -> Tensor:
+        """Where the smallest element is: in the flattened tensor, or along dim."""
         return reduce.arg_extreme("argmin", self, dim, keepdim)
 
     # --- along an axis --------------------------------------------------------------------------------------------
 
     @numpy_names
     def cumsum(self, dim: int, *, dtype: Any = None) -> Tensor:
+        """The sums so far, along dim."""
         return _total(scan.cumsum, self, dtype, dim=axis("cumsum", dim, self.array.ndim))
 
     @numpy_names
     def cumprod(self, dim: int, *, dtype: Any = None) -> Tensor:
+        """The products so far, along dim."""
         return _total(scan.cumprod, self, dtype, dim=axis("cumprod", dim, self.array.ndim), backwards=False)
 
     @numpy_names
@@ -186,6 +199,7 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def cummin(self, dim: int) -> ValuesIndices:
+        """The smallest element so far, and where it is."""
         return PAIRS["cummin"](*order.cumulative(self, dim, False))
 
     @numpy_names
@@ -211,6 +225,7 @@ class ReductionMethods(engine.Tensor):
 
     @numpy_names
     def argsort(self, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        """Where the elements that `sort` gives are."""
         return order.argsort(self, dim, descending)
 
     @numpy_names
@@ -284,6 +299,7 @@ class ReductionMethods(engine.Tensor):
         return order.bincount(self, weights, minlength)
 
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+        """How many elements lie in each of `bins` equal intervals from min to max, or over all elements if both are 0."""
         return order.histc(self, bins, min, max)
 
 

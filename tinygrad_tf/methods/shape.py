@@ -41,15 +41,19 @@ class ShapeMethods(engine.Tensor):
         return _reshape(self, sizes if shape is None else (shape,))
 
     def view_as(self, other: Tensor) -> Tensor:
+        """A view in the shape of another tensor."""
         return shape.view(self, other.array.shape)
 
     def reshape_as(self, other: Tensor) -> Tensor:
+        """reshape to the shape of another tensor."""
         return self.reshape(other.array.shape)
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """Axes start_dim to end_dim as one; by default all."""
         return shape.flatten(self, start_dim, end_dim)
 
     def ravel(self) -> Tensor:
+        """All elements in one axis."""
         return shape.flatten(self)
 
     def unflatten(self, dim: int, sizes: Sequence[int]) -> Tensor:
@@ -65,9 +69,11 @@ class ShapeMethods(engine.Tensor):
         return shape.permute_all(self, shape.sizes_of("permute", axes if dims is None else (dims,)))
 
     def movedim(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+        """Axes moved to other places; the others keep their order."""
         return shape.movedim(self, source, destination)
 
     def swapaxes(self, axis0: int, axis1: int) -> Tensor:
+        """Two axes exchanged, as a view."""
         return shape.transpose(self, axis0, axis1)
 
     swapdims, moveaxis = transpose, movedim
@@ -99,9 +105,11 @@ class ShapeMethods(engine.Tensor):
         return shape.broadcast_to(self, shape.sizes_of("expand", sizes if size is None else (size,)))
 
     def expand_as(self, other: Tensor) -> Tensor:
+        """expand to the shape of another tensor."""
         return shape.broadcast_to(self, other.array.shape)
 
     def broadcast_to(self, size: Sequence[int]) -> Tensor:
+        """expand to a shape."""
         return shape.broadcast_to(self, tuple(size))
 
     def contiguous(self, memory_format: Any = None) -> Tensor:
@@ -113,15 +121,19 @@ class ShapeMethods(engine.Tensor):
         return shape.clone(self)
 
     def unsqueeze_(self, dim: int) -> Tensor:
+        """This tensor with a new axis of size 1."""
         return inplace.become(self, lambda x: shape.unsqueeze(x, dim))
 
     def squeeze_(self, dim: Dim = None) -> Tensor:
+        """This tensor without axes of size 1."""
         return inplace.become(self, lambda x: shape.squeeze(x, dim))
 
     def transpose_(self, dim0: int, dim1: int) -> Tensor:
+        """This tensor with two axes exchanged."""
         return inplace.become(self, lambda x: shape.transpose(x, dim0, dim1))
 
     def t_(self) -> Tensor:
+        """This matrix, transposed."""
         return inplace.become(self, shape.t)
 
     def resize_(self, *sizes: Any) -> Tensor:
@@ -141,6 +153,7 @@ class ShapeMethods(engine.Tensor):
         return shape.chunk(self, chunks, dim)
 
     def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+        """Views of (nearly) equal size, or cut at the given places."""
         return shape.tensor_split(self, indices_or_sections, dim)
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
@@ -148,6 +161,7 @@ class ShapeMethods(engine.Tensor):
         return shape.unbind(self, dim)
 
     def narrow(self, dim: int, start: int, length: int) -> Tensor:
+        """`length` entries of axis dim from `start` on, as a view."""
         return shape.narrow(self, dim, start, length)
 
     def select(self, dim: int, index: int) -> Tensor:
@@ -159,6 +173,7 @@ class ShapeMethods(engine.Tensor):
         return windows.unfold(self, dimension, size, step)
 
     def as_strided(self, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+        """A view of the memory by sizes and steps of one's own, in elements."""
         own = 0 if storage_offset is None else storage_offset - self.storage_offset()  # type: ignore[attr-defined]
         return arrange.as_strided(self, tuple(size), tuple(stride), own)
 
@@ -198,11 +213,13 @@ class ShapeMethods(engine.Tensor):
         return shape.flip(self, dims=axes("flip", named, self.array.ndim) if named else ())
 
     def fliplr(self) -> Tensor:
+        """The second axis in reverse order, as a copy."""
         if self.array.ndim < 2:
             raise RuntimeError(f"fliplr: needs at least 2 dimensions, got {self.array.ndim}")
         return shape.flip(self, dims=(1,))
 
     def flipud(self) -> Tensor:
+        """The first axis in reverse order, as a copy."""
         if not self.array.ndim:
             raise RuntimeError("flipud: needs at least 1 dimension, got 0")
         return shape.flip(self, dims=(0,))

@@ -56,18 +56,23 @@ class TypeMethods(engine.Tensor):
         return self.array.nbytes
 
     def element_size(self) -> int:
+        """Bytes of one element."""
         return self.array.itemsize
 
     def get_device(self) -> int:
+        """-1, which stands for the CPU."""
         return -1
 
     def is_floating_point(self) -> bool:
+        """Whether the dtype has fractions."""
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
+        """False: complex numbers are `ComplexTensor`s."""
         return False
 
     def is_signed(self) -> bool:
+        """Whether the dtype has negative numbers."""
         return self.dtype.is_signed
 
     # --- casts ----------------------------------------------------------------------------------------------------
@@ -112,12 +117,15 @@ class TypeMethods(engine.Tensor):
         return self.to(dtypes.as_dtype(OF_TYPE_NAME.get(dtype, dtype) if isinstance(dtype, str) else dtype))
 
     def type_as(self, other: Tensor) -> Tensor:
+        """Cast to the dtype of another tensor."""
         return self.to(other.array.dtype)
 
     def cpu(self, memory_format: Any = None) -> Tensor:
+        """The tensor itself: it is on the CPU."""
         return self  # type: ignore[return-value]
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """An error that says that there is the CPU alone."""
         return self.to(_device.device("cuda"))
 
     @property
@@ -125,6 +133,7 @@ class TypeMethods(engine.Tensor):
         return True
 
     def to_dense(self) -> Tensor:
+        """The tensor itself: all are dense."""
         return self  # type: ignore[return-value]
 
     def to_sparse(self) -> Tensor:
@@ -136,6 +145,7 @@ class TypeMethods(engine.Tensor):
         return self  # type: ignore[return-value]
 
     def pin_memory(self) -> Tensor:
+        """The tensor itself: there is no other device that would read it."""
         return self  # type: ignore[return-value]
 
     # --- new tensors of this dtype --------------------------------------------------------------------------------
@@ -149,23 +159,27 @@ class TypeMethods(engine.Tensor):
     def new_empty(
         self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
+        """Zeros of this tensor's dtype."""
         return self.new_zeros(*sizes, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
     def new_zeros(
         self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
+        """Zeros of this tensor's dtype."""
         wanted = sizes_of("new_zeros", sizes if size is None else (size,))
         return self._new(np.zeros(wanted, self._kind(dtype)), device, requires_grad)
 
     def new_ones(
         self, *sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
+        """Ones of this tensor's dtype."""
         wanted = sizes_of("new_ones", sizes if size is None else (size,))
         return self._new(np.ones(wanted, self._kind(dtype)), device, requires_grad)
 
     def new_full(
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
+        """One number everywhere, in this tensor's dtype."""
         return self._new(np.full(sizes_of("new_full", (size,)), fill_value, self._kind(dtype)), device, requires_grad)
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -185,24 +199,31 @@ class TypeMethods(engine.Tensor):
     # --- casts by name --------------------------------------------------------------------------------------------
 
     def bfloat16(self) -> Tensor:
+        """Cast to bfloat16."""
         return self.to(dtypes.bfloat16)
 
     def half(self) -> Tensor:
+        """Cast to float16."""
         return self.to(dtypes.float16)
 
     def double(self) -> Tensor:
+        """Cast to float64."""
         return self.to(dtypes.float64)
 
     def long(self) -> Tensor:
+        """Cast to int64."""
         return self.to(dtypes.int64)
 
     def short(self) -> Tensor:
+        """Cast to int16."""
         return self.to(dtypes.int16)
 
     def char(self) -> Tensor:
+        """Cast to int8."""
         return self.to(dtypes.int8)
 
     def byte(self) -> Tensor:
+        """Cast to uint8."""
         return self.to(dtypes.uint8)
 
 
@@ -212,10 +233,13 @@ class PythonTypeMethods(TypeMethods):
     __slots__ = ()
 
     def float(self) -> Tensor:
+        """Cast to float32."""
         return self.to(dtypes.float32)
 
     def int(self) -> Tensor:
+        """Cast to int32."""
         return self.to(dtypes.int32)
 
     def bool(self) -> Tensor:
+        """Cast to bool: True where the element is not 0."""
         return self.to(dtypes.bool_)

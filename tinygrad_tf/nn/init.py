@@ -21,23 +21,28 @@ def _put(tensor: Tensor, values: Any) -> Tensor:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Uniform in [a, b)."""
     draw = random.or_default(generator).uniform
     return _put(tensor, laid_out_like(tensor.array, lambda shape: draw(shape, a, b, dtype=tensor.dtype)))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Normal with that mean and standard deviation."""
     return _put(tensor, random.normal_like(tensor.array, random.or_default(generator), mean, std))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
+    """One number everywhere."""
     return _put(tensor, val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
     return _put(tensor, 0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
     return _put(tensor, 1)
 
 
@@ -51,6 +56,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which a nonlinearity makes activations smaller, to be made up for by the weights."""
     gains = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5.0 / 3.0, "relu": math.sqrt(2.0), "selu": 0.75}
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1.0 + (0.01 if param is None else param) ** 2))

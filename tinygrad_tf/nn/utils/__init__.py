@@ -95,10 +95,12 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, flattened, one behind the other."""
     return cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
+    """Write the pieces of a vector into the parameters, as parameters_to_vector put them one behind the other."""
     start = 0
     for p in parameters:
         size = p.array.size
