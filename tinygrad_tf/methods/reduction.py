@@ -299,7 +299,7 @@ class ReductionMethods(engine.Tensor):
         return order.bincount(self, weights, minlength)
 
     def histc(self, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-        """How many elements lie in each of `bins` equal intervals from min to max, or over all elements if both are 0."""
+        """How many elements lie in each of `bins` equal intervals from min to max, or of all if both are 0."""
         return order.histc(self, bins, min, max)
 
 
