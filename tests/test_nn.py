@@ -702,6 +702,21 @@ def test_gradients_that_are_infinite_are_clipped_without_a_word() -> None:
             nn.utils.clip_grad_norm_([p], 1.0, norm_type)
 
 
+def test_a_sequence_is_repeated_as_in_pytorch(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        layers = t.nn.Sequential(t.nn.Linear(1, 1), t.nn.ReLU())
+        twice, thrice = layers * 2, 3 * layers
+        assert twice[0] is twice[2] is layers[0] and len(thrice) == 6 and len(list(twice.parameters())) == 2
+        layers *= 2
+        assert len(layers) == 4 and layers[3] is layers[1] and list(layers.state_dict())[-1] == "2.bias"
+        for times, error in ((0, ValueError), (1.5, TypeError)):
+            with pytest.raises(error):
+                layers * times
+        for given in ("no", 0, layers):  # for example model.train(batches)
+            with pytest.raises(ValueError, match="mode"):
+                layers.train(given)
+
+
 def test_parameters_that_were_used_up_are_told(torch: ModuleType) -> None:
     for t in (torch, tg):
         parameters = t.nn.Linear(2, 1).parameters()

@@ -165,7 +165,7 @@ def test_states_travel_between_the_libraries(torch):
         ours.normal(n)
         torch.randn(n, generator=theirs)
         other = torch.Generator()
-        other.set_state(torch.from_numpy(ours.get_state()))
+        other.set_state(torch.from_numpy(ours.get_state().numpy()))
         assert torch.randn(2, generator=other).tolist() == copy.deepcopy(ours).normal(2).tolist()
         assert Generator().set_state(theirs.get_state()).normal(2).tolist() == copy.deepcopy(ours).normal(2).tolist()
 
@@ -262,6 +262,17 @@ def test_the_default_generator():
     assert random.initial_seed() == 123
     assert random.seed() == random.initial_seed() != random.seed()
     assert Generator().initial_seed() == 67280421310721
+
+
+def test_states_are_tensors_as_in_pytorch():
+    """Programs that resume save them, move them and compare them: torch.set_rng_state(saved["random"].cpu())."""
+    state = tinygrad_tf.get_rng_state().clone()
+    assert isinstance(state, tinygrad_tf.Tensor) and state.dtype == tinygrad_tf.uint8 and state.shape == (5056,)
+    assert tinygrad_tf.equal(state, tinygrad_tf.default_generator.get_state())
+    first = tinygrad_tf.rand(2)
+    assert not tinygrad_tf.equal(state, tinygrad_tf.random.get_rng_state())
+    tinygrad_tf.set_rng_state(state.cpu().byte())
+    assert tinygrad_tf.equal(tinygrad_tf.rand(2), first)
 
 
 def test_importing_does_not_import_the_slow_parts():

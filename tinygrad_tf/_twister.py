@@ -9,6 +9,7 @@ import math
 import operator
 import os
 import threading
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,10 @@ STATE = np.dtype(
         "itemsize": 5056,
     }
 )
+
+given_out: Callable[[NDArray[np.uint8]], Any] = (
+    np.asarray
+)  # creation.py, above, makes a state that is given out a tensor
 
 
 class Twister:
@@ -75,8 +80,8 @@ class Twister:
         """The seed that the stream was last started from."""
         return self._seed
 
-    def get_state(self) -> NDArray[np.uint8]:
-        """Where the stream stands, as 5056 bytes in PyTorch's layout: `set_state`, here or there, goes on from it.
+    def get_state(self) -> Any:
+        """Where the stream stands, a tensor of 5056 bytes in PyTorch's layout: `set_state`, here or there, goes on.
 
         >>> from tinygrad_tf import Generator
         >>> generator = Generator().manual_seed(1)
@@ -92,10 +97,10 @@ class Twister:
             record["left"] = WORDS + 1 - twister["pos"]
             if self._spare_normal is not None:
                 record["normal"], record["normal_valid"] = self._spare_normal, 1
-        return record.view(np.uint8).copy()
+        return given_out(record.view(np.uint8).copy())
 
     def set_state(self, state: Any) -> Self:
-        """Go on from what `get_state` gave (any array of its 5056 bytes), and return the generator."""
+        """Go on from what `get_state` gave (or any array of its 5056 bytes), and return the generator."""
         record = _checked(state)
         fresh = record["left"] == 1  # the next draw makes new words; PyTorch may have left any position
         key = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else int(record["next"])}

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from tinygrad_tf import random
+from tinygrad_tf import _twister, random
 from tinygrad_tf._device import checked
 from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.dtypes import array_dtype, as_dtype
@@ -20,6 +20,7 @@ from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
 
 Generator = random.Generator
+_twister.given_out = make
 _P = ParamSpec("_P")
 
 

@@ -59,7 +59,7 @@ class Generator(Twister):
         self.device = "cpu"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.get_state(),)
+        return _restored, (np.asarray(self.get_state()),)
 
     def __repr__(self) -> str:
         return f"Generator(device='cpu', initial_seed={self._seed})"
@@ -256,8 +256,8 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> NDArray[np.uint8]:
-    """Where the default generator stands, as 5056 bytes (see `Generator.get_state`)."""
+def get_rng_state() -> Any:
+    """Where the default generator stands, a tensor of 5056 bytes (see `Generator.get_state`)."""
     return default_generator.get_state()
 
 

@@ -106,6 +106,19 @@ class Sequential(_Indexed):
     def __add__(self, other: Iterable[Any]) -> Sequential:
         return Sequential(*self, *other)
 
+    def __mul__(self, times: int) -> Sequential:
+        """The same modules several times over."""
+        if not isinstance(times, int):
+            return NotImplemented
+        if times < 1:
+            raise ValueError(f"Sequential: can be repeated from 1 time on, got {times}")
+        return Sequential(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> Sequential:
+        return self.extend(list(self * times)[len(self) :])
+
     def forward(self, input: Any) -> Any:
         for module in self._modules.values():
             input = module(input)

@@ -149,6 +149,7 @@ class Module(Hooked):
         return ((name, child) for name, child in self._modules.items() if first[id(child)] == name)
 
     def children(self) -> Iterator[Module]:
+        """The modules directly inside, each once."""
         return (child for _, child in self.named_children())
 
     def named_parameters(
@@ -176,6 +177,7 @@ class Module(Hooked):
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Each buffer once."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def _named(self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
@@ -220,6 +222,8 @@ class Module(Hooked):
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout and the like on (or, with mode=False, off) in this module and all inside it."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: mode must be True or False, got {mode!r:.60}")
         for module in self.modules():
             if module.training is not mode:
                 module.training = mode
@@ -280,15 +284,19 @@ class Module(Hooked):
         return self.to(dtype=make(np.zeros(0)).type(dst_type).dtype)
 
     def float(self) -> Self:
+        """Cast all floating point parameters and buffers to float32."""
         return self.to(np.float32)
 
     def double(self) -> Self:
+        """Cast all floating point parameters and buffers to float64."""
         return self.to(np.float64)
 
     def half(self) -> Self:
+        """Cast all floating point parameters and buffers to float16."""
         return self.to(np.float16)
 
     def bfloat16(self) -> Self:
+        """Cast all floating point parameters and buffers to bfloat16."""
         return self.to(bfloat16)
 
     def share_memory(self) -> Self:
@@ -296,6 +304,7 @@ class Module(Hooked):
         return self
 
     def cpu(self) -> Self:
+        """The module itself: it is on the CPU."""
         return self
 
     def cuda(self, device: Any = None) -> Self:

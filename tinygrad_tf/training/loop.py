@@ -208,7 +208,7 @@ class Loop:
         return {
             "step": self.step,
             "seconds": self.seconds,
-            "random": base64.b64encode(random.get_rng_state().tobytes()).decode("ascii"),
+            "random": base64.b64encode(random.get_rng_state().numpy().tobytes()).decode("ascii"),
             **({"scaler": self.scaler.state_dict()} if self.scaler.is_enabled() else {}),
         }
 
