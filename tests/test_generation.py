@@ -20,6 +20,7 @@ from tinygrad_tf.generation import (
     GenerationConfig,
     GrowingCache,
     beam_search,
+    choose,
     choose_next,
     draw,
     forbid_repeated_ngrams,
@@ -174,7 +175,31 @@ def test_no_ngram_twice():
     assert text == [0, 1, 0, 0]
 
 
+def test_logarithms_of_probabilities():
+    assert np.allclose(log_probabilities(np.log([0.2, 0.8])), np.log([0.2, 0.8]))
+    assert log_probabilities([0.0, -1000.0, -INF]).tolist() == [0.0, -1000.0, -INF]
+    assert np.allclose(log_probabilities([INF, 0.0, INF]), [-math.log(2), -INF, -math.log(2)])
+
+
+# --- a token ----------------------------------------------------------------------------------------------------------
+
+
+def test_temperature_zero_is_the_likeliest_with_the_lowest_id():
+    for seed in range(5):
+        assert choose([1.0, 3.0, 3.0, 2.0], 0, None, np.random.default_rng(seed)) == 1
+    assert choose([0.0, INF, 1.0], 0) == 1 == choose([0.0, INF, 1.0], 1.0)
+
+
+def test_all_of_the_k_largest_are_drawn_and_no_other():
+    generator = np.random.default_rng(0)
+    assert {choose([1.0, 2.0, 2.0, 2.0, 3.0], 1.0, 3, generator) for _ in range(300)} == {1, 2, 4}
+    assert {choose([5.0, 5.0, 0.0], 1.0, 1, generator) for _ in range(50)} == {0}
+    assert {choose([0.0, 0.0], 1.0, 99, generator) for _ in range(50)} == {0, 1}
+
+
 class Fixed:
+    """A generator whose next number is given."""
+
     def __init__(self, number):
         self.number = number
 
@@ -186,15 +211,34 @@ class Fixed:
 def test_probability_zero_is_never_drawn(number):
     for weights, wanted in (([0, 1, 0], 1), ([1, 0, 0], 0), ([0, 0, 1], 2)):
         assert draw(weights, Fixed(number)) == wanted
-    allowed = np.where(np.arange(2048) % 3 == 1, np.float32(0.1), np.float32(0))
-    assert draw(allowed, Fixed(number)) % 3 == 1
+        assert choose([0.0 if w else -INF for w in weights], 1.0, None, Fixed(number)) == wanted
+    allowed = np.arange(2048) % 3 == 1
+    assert draw(np.where(allowed, np.float32(0.1), np.float32(0)), Fixed(number)) % 3 == 1
     assert draw([5e-324, 0.0], Fixed(number)) == 0  # so small that a share of it rounds up to all of it
+    assert choose(np.where(allowed, 0.1, -INF).astype(np.float32), 0.7, None, Fixed(number)) % 3 == 1
+    assert choose([1e300, 0.0, -1e300], 1e-300, None, Fixed(number)) == 0
 
 
-def test_logarithms_of_probabilities():
-    assert np.allclose(log_probabilities(np.log([0.2, 0.8])), np.log([0.2, 0.8]))
-    assert log_probabilities([0.0, -1000.0, -INF]).tolist() == [0.0, -1000.0, -INF]
-    assert np.allclose(log_probabilities([INF, 0.0, INF]), [-math.log(2), -INF, -math.log(2)])
+def test_draws_follow_the_distribution():
+    generator = np.random.default_rng(0)
+    drawn = np.bincount([choose(np.log([0.5, 0.3, 0.2]), 1.0, None, generator) for _ in range(4000)]) / 4000
+    assert abs(drawn - [0.5, 0.3, 0.2]).max() < 0.03
+    drawn = np.bincount([choose(np.log([0.8, 0.2]), 2.0, None, generator) for _ in range(4000)]) / 4000
+    assert abs(drawn - [2 / 3, 1 / 3]).max() < 0.03  # a temperature of 2 takes square roots
+
+
+@pytest.mark.parametrize("temperature, top_k", [(-1.0, None), (math.nan, None), (INF, None), (1.0, 0), (1.0, -2)])
+def test_unusable_rules_are_told_at_once(temperature, top_k):
+    with pytest.raises(InputError, match=r"temperature|top_k"):
+        choose([1.0, 2.0], temperature, top_k)
+    with pytest.raises(InputError):
+        generate(small_gpt(), [0], 1, temperature, top_k)  # not at the first token
+
+
+@pytest.mark.parametrize("logits", [[math.nan, 1.0], [-INF, -INF], [], [[1.0]]])
+def test_unusable_logits(logits):
+    with pytest.raises(ValueError, match="choose"):
+        choose(logits)
 
 
 # --- the configuration ------------------------------------------------------------------------------------------------
@@ -377,7 +421,11 @@ def test_modes_are_left_as_they_were_also_after_an_error():
     assert [module.training for module in model.modules()] == modes
     assert (tensor([1.0], requires_grad=True) * 2).requires_grad
     assert [first, *tokens] == list(stream(model, [1, 2], GREEDY))  # no dropout inside
-    for run in (lambda: generate_batch(model, [[99]], GREEDY), lambda: beam_search(model, [[99]], GenerationConfig())):
+    for run in (
+        lambda: generate_batch(model, [[99]], GREEDY),
+        lambda: beam_search(model, [[99]], GenerationConfig()),
+        lambda: next(generate(model, [10**6], 1)),
+    ):
         with pytest.raises((IndexError, RuntimeError, ValueError)):
             run()
         assert [module.training for module in model.modules()] == modes

@@ -1,4 +1,4 @@
-"""The training loop, run folders, calibration and sampling, on models that are as small as they get."""
+"""The training loop, run folders and calibration, on models that are as small as they get."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import nn, tensor
-from tinygrad_tf.generation import choose, generate
 from tinygrad_tf.nn.utils import get_total_norm
 from tinygrad_tf.training import Run, TrainConfig, Trainer, TrainingError
 from tinygrad_tf.training.calibrate import Calibration, calibrate, expected_seconds, sizes_to_try, steps_for
@@ -433,90 +432,6 @@ def test_calibration_measures_and_leaves_no_trace():
     measured = calibrate(trainer, patience=0.01)
     assert 0 < measured.step < 5 and 0 < measured.evaluation < 5
     assert same(weights(trainer), before) and not trainer.optimizer.state and trainer.step == 0
-
-
-# --- sampling ---------------------------------------------------------------------------------------------------------
-
-
-def test_temperature_zero_is_the_likeliest_with_the_lowest_id():
-    for seed in range(5):
-        assert choose([1.0, 3.0, 3.0, 2.0], 0, None, np.random.default_rng(seed)) == 1
-    assert choose([0.0, math.inf, 1.0], 0) == 1 == choose([0.0, math.inf, 1.0], 1.0)
-
-
-def test_top_k_is_exactly_k_and_prefers_low_ids():
-    generator = np.random.default_rng(0)
-    assert {choose([1.0, 2.0, 2.0, 2.0, 3.0], 1.0, 3, generator) for _ in range(300)} == {1, 2, 4}
-    assert {choose([5.0, 5.0, 0.0], 1.0, 1, generator) for _ in range(50)} == {0}
-    assert {choose([0.0, 0.0], 1.0, 99, generator) for _ in range(50)} == {0, 1}
-
-
-class Fixed:
-    """A generator whose next number is given."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def random(self):
-        return self.number
-
-
-@pytest.mark.parametrize("number", [0.0, 0.5, 1.0 - 2**-53])
-def test_probability_zero_is_never_drawn(number):
-    inf = math.inf
-    assert choose([-inf, 0.0, -inf], 1.0, None, Fixed(number)) == 1
-    assert choose([0.0, -inf, -inf], 1.0, None, Fixed(number)) == 0
-    assert choose([-inf, -inf, 0.0], 1.0, None, Fixed(number)) == 2
-    allowed = np.where(np.arange(2048) % 3 == 1, 0.1, -inf).astype(np.float32)
-    assert choose(allowed, 0.7, None, Fixed(number)) % 3 == 1
-    assert choose([1e300, 0.0, -1e300], 1e-300, None, Fixed(number)) == 0
-
-
-def test_draws_follow_the_distribution():
-    generator = np.random.default_rng(0)
-    drawn = np.bincount([choose(np.log([0.5, 0.3, 0.2]), 1.0, None, generator) for _ in range(4000)]) / 4000
-    assert abs(drawn - [0.5, 0.3, 0.2]).max() < 0.03
-    drawn = np.bincount([choose(np.log([0.8, 0.2]), 2.0, None, generator) for _ in range(4000)]) / 4000
-    assert abs(drawn - [2 / 3, 1 / 3]).max() < 0.03  # a temperature of 2 takes square roots
-
-
-@pytest.mark.parametrize("temperature, top_k", [(-1.0, None), (math.nan, None), (math.inf, None), (1.0, 0), (1.0, -2)])
-def test_unusable_sampling_arguments(temperature, top_k):
-    with pytest.raises(InputError, match=r"temperature|top_k"):
-        choose([1.0, 2.0], temperature, top_k)
-    with pytest.raises(InputError):
-        generate(make_trainer().model, [0], 1, temperature, top_k)  # at once, not at the first token
-
-
-@pytest.mark.parametrize("logits", [[math.nan, 1.0], [-math.inf, -math.inf], [], [[1.0]]])
-def test_unusable_logits(logits):
-    with pytest.raises(ValueError, match="choose"):
-        choose(logits)
-
-
-def test_generate_leaves_modes_and_gradients_alone():
-    model = make_trainer(dropout=0.5).model
-    model.train()
-    model.dropout.eval()
-    modes = [module.training for module in model.modules()]
-    greedy = list(generate(model, [1, 2, 3], 20, temperature=0))
-    assert greedy == list(generate(model, [1, 2, 3], 20, temperature=0)) and len(greedy) == 20  # no dropout inside
-    assert [module.training for module in model.modules()] == modes
-    tokens = generate(model, [1], 5)
-    next(tokens)
-    assert (tensor([1.0], requires_grad=True) * 2).requires_grad  # recording is on between two tokens
-    assert [module.training for module in model.modules()] == modes
-    with pytest.raises((IndexError, ValueError, RuntimeError)):
-        next(generate(model, [10**6], 1))
-    assert [module.training for module in model.modules()] == modes
-    with pytest.raises(InputError, match="prompt"):
-        generate(model, [], 3)
-
-
-def test_generate_sees_the_last_tokens_of_a_long_prompt():
-    model = make_trainer().model
-    prompt = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
-    assert list(generate(model, prompt, 6, 0)) == list(generate(model, prompt[-8:], 6, 0))
 
 
 # --- the picture ------------------------------------------------------------------------------------------------------
