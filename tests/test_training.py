@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tinygrad_tf import nn, tensor
+from tinygrad_tf.generation import generate
 from tinygrad_tf.nn.utils import get_total_norm
 from tinygrad_tf.training import Run, TrainConfig, Trainer, TrainingError
 from tinygrad_tf.training.calibrate import Calibration, calibrate, expected_seconds, sizes_to_try, steps_for
