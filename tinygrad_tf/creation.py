@@ -201,6 +201,7 @@ ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("Bool
 
 @_into_out
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """One number everywhere; its dtype is the number's, float32 for Python floats."""
     fill = fill_value.array if isinstance(fill_value, Tensor) else np.asarray(fill_value)
     if fill.ndim:
         got = f"shape {fill.shape}" if isinstance(fill_value, Tensor) else repr(fill_value)
@@ -214,11 +215,13 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
 
 @_into_out
 def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of a shape: zeros(2, 3) or zeros((2, 3))."""
     return _finish(np.zeros(_sizes("zeros", sizes, size), _kind(dtype)), requires_grad, device)
 
 
 @_into_out
 def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of a shape: ones(2, 3) or ones((2, 3))."""
     return _finish(np.ones(_sizes("ones", sizes, size), _kind(dtype)), requires_grad, device)
 
 
@@ -239,6 +242,7 @@ def empty(
 def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
+    """Zeros in the shape, dtype and layout of another tensor."""
     kind = _kind(dtype, input.array.dtype)
     return _finish(laid_out_like(input.array, lambda shape: np.zeros(shape, kind)), requires_grad, device)
 
@@ -246,6 +250,7 @@ def zeros_like(
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
 ) -> Tensor:
+    """Ones in the shape, dtype and layout of another tensor."""
     kind = _kind(dtype, input.array.dtype)
     return _finish(laid_out_like(input.array, lambda shape: np.ones(shape, kind)), requires_grad, device)
 
@@ -262,6 +267,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """One number in the shape, dtype and layout of another tensor."""
     kind = input.dtype if dtype is None else dtype
     made = laid_out_like(input.array, lambda shape: full(shape, fill_value, dtype=kind).array)
     return _finish(made, requires_grad, device)
@@ -355,6 +361,7 @@ def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """The row and column numbers of the upper triangle, (2, count)."""
     row, col = _sizes("triu_indices", (row, col))
     return _finish(np.stack(np.triu_indices(row, offset, col)).astype(_kind(dtype, np.int64)), False, device)
 
@@ -399,6 +406,7 @@ def rand_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """rand in the shape, dtype and layout of another tensor."""
     kind, generator = _kind(dtype, input.array.dtype), random.or_default(generator)
     values = laid_out_like(input.array, lambda shape: generator.uniform(shape, dtype=kind))
     return _finish(values, requires_grad, device)
@@ -413,6 +421,7 @@ def randn_like(
     requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
+    """randn in the shape, dtype and layout of another tensor."""
     kind = _kind(dtype, input.array.dtype)
     fresh = laid_out_like(input.array, lambda shape: np.empty(shape, kind))
     return _finish(random.normal_like(fresh, random.or_default(generator)), requires_grad, device)

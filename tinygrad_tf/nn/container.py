@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
 
-Self = TypeVar("Self", bound="_Indexed")
 Pairs = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
 
 class _Indexed(Module):
     """Entries that are attributes named 0, 1, 2 ..."""
+
+    def __init__(self, entries: Iterable[Any] | None = None):
+        super().__init__()
+        self.extend(() if entries is None else entries)
 
     def _entries(self) -> dict[str, Any]:
         return self._modules
@@ -51,16 +54,16 @@ class _Indexed(Module):
         del entries[i]
         self._replace_all(entries)
 
-    def append(self: Self, entry: Any) -> Self:
+    def append(self, entry: Any) -> Self:
         self._set(str(len(self)), entry)
         return self
 
-    def extend(self: Self, entries: Iterable[Any]) -> Self:
+    def extend(self, entries: Iterable[Any]) -> Self:
         for entry in list(entries):
             self.append(entry)
         return self
 
-    def insert(self: Self, index: int, module: Any) -> Self:
+    def insert(self, index: int, module: Any) -> Self:
         entries = list(self)
         entries.insert(index, module)
         self._replace_all(entries)
@@ -71,15 +74,11 @@ class _Indexed(Module):
         del self[key]
         return entry
 
-    def __add__(self: Self, other: Iterable[Any]) -> Self:
+    def __add__(self, other: Iterable[Any]) -> Self:
         return type(self)([*self, *other])
 
-    def __iadd__(self: Self, other: Iterable[Any]) -> Self:
+    def __iadd__(self, other: Iterable[Any]) -> Self:
         return self.extend(other)
-
-    def __init__(self, entries: Iterable[Any] | None = None):
-        super().__init__()
-        self.extend(() if entries is None else entries)
 
 
 class Sequential(_Indexed):
