@@ -518,3 +518,47 @@ def test_a_stand_in_for_the_gradient_of_a_step_is_called_one() -> None:
 def test_a_backward_that_ignores_what_it_is_given_is_told_so_alone() -> None:
     text = told(lambda a, b: a * b, lambda g, a, b: (b.copy(), a.copy()), numbers(3), numbers(3, seed=1))
     assert text.count("likely mistake") == 2 and text.count("does not multiply by the gradient that it is given") == 2
+
+
+def test_an_output_whose_gradient_is_not_used_is_named() -> None:
+    def forward(x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return x * w, np.tanh(x) + np.sin(w)
+
+    report = check_backward(
+        forward,
+        lambda g, h, x, w: (g * w, g * x),
+        (numbers(3), numbers(3, seed=1)),
+        raise_exception=False,
+    )
+    assert report.diagnosis == [
+        "backward does not use the gradient of output 1, neither for this input nor for any other"
+    ]
+
+
+def test_what_cross_entropy_subtracts_too_often_is_not_called_missing() -> None:
+    target = np.array([1, 2, 1, 2])
+
+    def forward(x: np.ndarray) -> Any:
+        return -np.log(softmax(x)[np.arange(4), target]).mean()
+
+    def backward(g: Any, x: np.ndarray, everywhere: bool = True) -> np.ndarray:
+        found = softmax(x)
+        if everywhere:
+            found[:, target] -= 1
+        return g * found / 4
+
+    x = numbers(4, 3)
+    assert "one-hot" not in told(forward, backward, x)
+    assert "one-hot target of cross-entropy is not subtracted" in told(forward, lambda g, x: backward(g, x, False), x)
+
+
+def test_a_gradient_that_is_nearly_right_has_no_wrong_sign() -> None:
+    """In float32, where 0.99999 is within what the factor's test forgives."""
+    x = numbers(4, 3)
+
+    def backward(g: np.ndarray, x: np.ndarray) -> np.ndarray:
+        found = g * np.cos(x) * 1.00001
+        found[0, 0] *= 1.002
+        return found
+
+    assert "sign" not in told(np.sin, backward, x)

@@ -172,6 +172,66 @@ def test_a_kink_that_is_near_but_not_here_does_no_harm(distance: float) -> None:
     assert report.worst_error < 1e-8
 
 
+CONSTANT: dict[str, Function] = {  # what stays the same, whatever x is
+    "sum of a softmax": lambda x: x.softmax(-1).sum(-1),
+    "that less 1": lambda x: x.softmax(-1).sum(-1) - 1,
+    "sum of a norm": lambda x: tg.nn.functional.layer_norm(x, (3,)).sum(-1),
+    "mean of a norm": lambda x: tg.nn.functional.layer_norm(x, (3,)).mean(),
+    "length of a direction": lambda x: (x / x.norm(dim=-1, keepdim=True)).norm(dim=-1),
+    "spread of a norm": lambda x: (x / x.std(-1, keepdim=True)).std(-1) - 1,
+    "angle with itself": lambda x: tg.nn.functional.cosine_similarity(x, 3 * x, dim=-1),
+    "attention to ones": lambda x: (x @ x.T).softmax(-1) @ tg.ones(4, 2, dtype=tg.float64) - 1,
+    "sin2 + cos2": lambda x: x.sin() ** 2 + x.cos() ** 2 - 1,
+    "its own likelihood": lambda x: x.log_softmax(-1).logsumexp(-1),
+}
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_what_rounding_leaves_of_a_gradient_of_zero_is_no_mistake(name: str, scale: float) -> None:
+    for seed in range(3):
+        report = gradient_report(CONSTANT[name], leaf(normal(4, 3, seed=seed).array * scale))
+        assert report.verdict == RIGHT and report.worst_error < 1e-6, str(report)
+
+
+def test_a_gradient_of_zero_that_is_more_than_rounding_is_wrong() -> None:
+    def function(x: Any) -> Any:
+        return (x.softmax(-1).sum(-1) - 1) + (x - x.detach()).sum(-1) * 1e-9
+
+    assert gradient_report(function, normal(4, 3)).verdict == WRONG
+    assert gradient_report(lambda x: (x * x).detach() + x * 0 + 1e6, normal(3)).verdict == WRONG
+
+
+@pytest.mark.parametrize(
+    ("function", "point"),
+    [
+        (lambda x: tg.nn.functional.softshrink(x - 1000, 1), [1000.2, 1003.0]),
+        (lambda x: tg.nn.functional.hardshrink((x - 1000).sum(), 1), [1000.2, 0.0]),
+        (lambda x: x.round(), [1000.2, 333.3]),
+        (lambda x: (x * 10).round() / 10, [502.0, -330.3]),
+        (lambda x: x - x.floor(), [1e9 + 0.3, 12345.6]),
+        (lambda x: x.sin(), [1e9, 3e7]),
+    ],
+)
+def test_small_steps_are_heard_against_large_ones(function: Function, point: list[float]) -> None:
+    """Flat places, stairs and teeth that are small beside x."""
+    report = gradient_report(function, leaf(point))
+    assert report.verdict == RIGHT and report.passes(), str(report)
+
+
+@pytest.mark.parametrize("lose", [lambda x: x.float().sin().double(), lambda x: (x + 1e9) - 1e9])
+def test_what_is_stored_with_few_digits_is_not_called_flat(lose: Function) -> None:
+    assert gradient_report(lambda x: lose(x.detach()) + 0 * x, leaf([0.3, 0.7])).verdict == WRONG
+    assert gradient_report(lose, leaf([0.3, 0.7])).verdict in (RIGHT, NOISY)
+
+
+def test_tiny_inputs_in_float32_are_moved_by_tiny_steps() -> None:
+    x = tg.as_tensor(np.array([0.3, -1.2, 0.8], np.float32) * np.float32(1e-11)).requires_grad_()
+    with pytest.warns(UserWarning, match="too coarse"):
+        report = gradient_report(lambda x: (x * 1e11).tanh() * 2, x)
+    assert report.verdict == RIGHT, str(report)
+
+
 def test_what_is_not_deterministic_is_called_so() -> None:
     random = np.random.default_rng(0)
     report = gradient_report(lambda x: x * tg.as_tensor(random.standard_normal(3)), normal(3))

@@ -151,31 +151,34 @@ class _Check:
             self.probe.failure = None
             entry = Entry(self.probe, j, int(number), noise, self.settings.eps)
             found = entry.quick(start)
-            agrees = np.abs(found.value - analytic[:, c]) <= 2 * found.error + slack[:, c]
-            disagrees = not agrees.all()
+            disagrees = self._disagree(found, analytic[:, c], slack[:, c])
             if is_doubtful(found, precise) or (disagrees and confirmed < CONFIRMED):
                 found = entry.careful(found, analytic[:, c])
-                if disagrees:
+                if confirmed < CONFIRMED and self._disagree(found, analytic[:, c], slack[:, c]):
                     entry.confirm(found)
-                    entry.acquit(found, analytic[:, c])
-                    confirmed += bool(np.any(np.abs(found.value - analytic[:, c]) > 2 * found.error + slack[:, c]))
+                entry.acquit(found, analytic[:, c])
+                confirmed += self._disagree(found, analytic[:, c], slack[:, c])
             if self.probe.failure is not None and np.isnan(found.value).all():
                 raise self.probe.failure  # the function works at the point itself alone
             columns.append(found)
-        slack = np.maximum(slack, self._vanishing(j, analytic, columns, noise))
-        return self._pairs(j, entries, analytic, slack, columns, got_shapes, arrived)
+        grain = self._grain(j, noise, columns)
+        return self._pairs(j, entries, analytic, slack, grain, columns, got_shapes, arrived)
 
-    def _vanishing(
-        self, j: int, analytic: np.ndarray, columns: list[numeric.Derivative], noise: np.ndarray
-    ) -> np.ndarray:
-        """What a gradient is worth that must be zero, as those of a softmax's sum: rounding, on both sides.
+    def _grain(self, j: int, noise: np.ndarray, columns: list[numeric.Derivative]) -> np.ndarray:
+        """For each output what rounding leaves of a gradient that must be zero, as those of the sum of a softmax.
 
-        It would move the output by less than its noise if the input moved by all of its size.
+        It moves the output by no more than its noise if the input moves by all of its size. Where the output never
+        moves at all nothing tells how large the numbers behind it are, and 1 is taken.
         """
-        worth = 8 * noise[:, None] / typical(self.subject.inputs[j].array)
-        numbers = np.stack([c.value for c in columns], 1) if columns else np.zeros_like(analytic)
-        with np.errstate(all="ignore"):
-            return np.where((np.abs(analytic) <= worth) & (np.abs(numbers) <= worth), worth, 0.0)
+        still = np.ones(noise.size, bool)
+        for found in columns:
+            still &= (found.value == 0) & (found.error == 0)
+        noise = np.where(still, np.maximum(noise, 4 * self.base.relative), noise)
+        return 8 * noise[:, None] / self.probe.typical(j)
+
+    @staticmethod
+    def _disagree(found: numeric.Derivative, analytic: np.ndarray, slack: np.ndarray) -> bool:
+        return not bool((np.abs(found.value - analytic) <= 2 * found.error + slack).all())
 
     def _floor(self, j: int) -> float:
         """The part of a gradient that may be off without being wrong: float64 is held to more than float32."""
@@ -191,6 +194,7 @@ class _Check:
         entries: np.ndarray,
         analytic: np.ndarray,
         slack: np.ndarray,
+        grain: np.ndarray,
         columns: list[numeric.Derivative],
         got_shapes: Any,
         arrived: bool,
@@ -214,6 +218,7 @@ class _Check:
                     analytic=analytic[part],
                     numeric=numbers[part],
                     error=2 * stacked["error"][part] + slack[part],
+                    grain=grain[part],
                     broken=stacked["broken"][part],
                     left=stacked["left"][part],
                     right=stacked["right"][part],
@@ -239,11 +244,8 @@ class _Check:
         chosen = found.step[known & (found.value != 0)]
         seen = np.where(known & (found.broken == 0), found.error * found.step, 0.0)  # noise that only the ladder met
         noise = np.maximum(found.noise, seen)
-        for part in self.base.slices:  # elements of one output are alike: none is much less noisy than half of them
-            size = np.abs(self.base.flat[part])
-            with np.errstate(all="ignore"):
-                shares = (noise[part] / size)[np.isfinite(size) & (size > 0)]
-            noise[part] = np.maximum(noise[part], 0.5 * float(np.median(shares)) * size if shares.size else 0.0)
+        for part in self.base.slices:  # elements of one output are alike
+            noise[part] = numeric.alike(noise[part], np.abs(self.base.flat[part]))
         if not chosen.size:
             return noise, numeric.LARGEST_STEP
         return noise, min(max(4 * float(np.median(chosen)), 1e-9), numeric.LARGEST_STEP)
@@ -260,12 +262,11 @@ class _Check:
         if any(g is not None and g.shape != x.array.shape for g in pulled):
             return None
         gradients = [np.zeros(x.array.size) if g is None else g.astype(np.float64).ravel() for g in pulled]
-        worst, sure = 0.0, 0.0
+        worst, sure, size = 0.0, 0.0, self.probe.typical(j)
         for _ in range(DIRECTIONS):
             direction = self.random.standard_normal(x.array.shape)
-            size = max(1.0, typical(x.array))
-            unit = self.probe.unit(j)
-            found = self._climb(self.probe.direction_line(j, direction), numeric.full_ladder(size, unit), noise)
+            steps = numeric.full_ladder(size, self.probe.unit(j), typical=size)
+            found = self._climb(self.probe.direction_line(j, direction), steps, noise)
             if found.broken.any():
                 return None
             for w, g in zip(weights, gradients, strict=True):

@@ -49,8 +49,20 @@ def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
 
 def detached(e: Evidence) -> Iterator[str]:
     if not e.analytic.any():
+        if _output_unused(e):
+            yield f"backward does not use the gradient of {e.pair.output}, neither for this input nor for any other"
+            return
         way = "no gradient ever reached this input" if not e.pair.arrived else "the gradient is zero everywhere"
         yield f"{way}: it was detached (.detach(), .data, no_grad, a NumPy detour), or backward forgot it"
+
+
+def _output_unused(e: Evidence) -> bool:
+    """Whether several inputs matter to this output and none gets a gradient from it, though from another output."""
+    same = [p for p in e.report.pairs if p.output == e.pair.output]
+    matters = [p for p in same if (np.abs(p.numeric) > 5 * p.error).any()]
+    forgotten = len(matters) > 1 and not any(p.analytic.any() for p in matters)
+    others = (p for p in e.report.pairs if p.output != e.pair.output and p.got_shape is None)
+    return forgotten and any(p.analytic.any() for p in others)
 
 
 def step(e: Evidence) -> Iterator[str]:
@@ -108,7 +120,12 @@ def constant_factor(e: Evidence) -> Iterator[str]:
         return
     ratios = e.analytic[strong] / e.numeric[strong]
     c = float(np.median(ratios))
-    if c == 0 or not np.isfinite(c) or not np.abs(e.analytic - c * e.numeric).max() <= (1 + abs(c)) * e.tolerance.max():
+    if (
+        c == 0
+        or not np.isfinite(c)
+        or abs(c - 1) < LOOSE
+        or not np.abs(e.analytic - c * e.numeric).max() <= (1 + abs(c)) * e.tolerance.max()
+    ):
         return
     if bool(np.all(np.abs(e.analytic - c * e.numeric) <= max(1.0, abs(c)) * e.tolerance)):
         yield f"a constant factor: the gradient is {c:.6g} times the right one{_factor_name(c, e)}"
@@ -118,7 +135,7 @@ def _factor_name(c: float, e: Evidence) -> str:
     """What the factor may be: a sign, a small number, a size or its root, or one divided by them."""
     sign = " and the sign is wrong" if c < 0 else ""
     size = abs(c)
-    if abs(size - 1) < 1e-4:  # of c > 0 that is no factor at all, and `rounded` has named it
+    if abs(size - 1) < 1e-4:
         return " (the sign is wrong)"
     for value, name in _known_factors(e):
         for power, text in ((1.0, name), (-1.0, f"1/{name}")):

@@ -40,40 +40,42 @@ class Entry:
             )
 
     def acquit(self, found: numeric.Derivative, analytic: np.ndarray) -> None:
-        """Before an accusation, too: what the smallest steps say for the analytic value.
+        """Where the two are far apart: what the smallest steps say for the analytic value.
 
-        Large steps see little of a fast wiggle, of the teeth of x - floor(x), or of a flat place between two slopes,
-        and may be very sure. So the value is the analytic one if a run of smaller steps agrees on it.
+        Large steps see little of a fast wiggle, of the teeth of x - floor(x), or of the stairs of floor(x), and may be
+        very sure. So the value is the analytic one if a run of smaller steps agrees on it.
         """
+        with np.errstate(all="ignore"):
+            off = np.abs(found.value - analytic)
+            apart = (found.broken == 0) & (off > 0.01 * np.abs(found.value)) & (off > found.noise / self.size)
+        if not apart.any():
+            return
         steps = [self.exact(h) for h in self._full()]
         ups, downs = np.array([self.line(h) for h in steps]), np.array([self.line(-h) for h in steps])
-        h, accused = np.array(steps)[:, None], (found.broken == 0) & np.isfinite(found.error)
         with np.errstate(all="ignore"):
-            accused &= np.abs(found.value - analytic) > 2 * found.error
-            value, spread = numeric.plateau((ups - downs) / (2 * h), analytic, found.value)
-        agreed = accused & np.isfinite(value)
-        found.value, found.error = np.where(agreed, value, found.value), np.where(agreed, spread, found.error)
-        flat = accused & (analytic == 0) & self._is_flat(steps, ups, downs)
-        found.value, found.error = np.where(flat, 0.0, found.value), np.where(flat, 0.0, found.error)
+            differences = (ups - downs) / (2 * np.array(steps)[:, None])
+        value, spread = numeric.plateau(differences, analytic, found.value)
+        agreed, flat = apart & np.isfinite(value), apart & (analytic == 0)
+        if flat.any():
+            flat &= self._is_stair(steps, ups, downs)
+        found.value = np.where(flat, 0.0, np.where(agreed, value, found.value))
+        found.error = np.where(flat, 0.0, np.where(agreed, spread, found.error))
 
-    def _is_flat(self, steps: list[float], ups: np.ndarray, downs: np.ndarray) -> np.ndarray:
-        """Where f does not move for small steps, and not because it is stored with few digits.
+    def _is_stair(self, steps: list[float], ups: np.ndarray, downs: np.ndarray) -> np.ndarray:
+        """Where f does not move for small steps, and larger ones take it to another stair, as round and floor do.
 
-        It then leaves the flat place in a slope, or in a step that no rounding makes. What is rounded, in a float32
-        inside or beside a large offset, leaves its place by one grain, which is the same for steps a little longer.
+        What is rounded, in a float32 inside or beside a large offset, leaves its place so, too, but by far less.
         """
         here, columns = self.base.flat, np.arange(self.base.flat.size)
-        changes = np.stack([np.abs(ups - here), np.abs(downs - here)], 1).max(1)
+        changes = np.maximum(np.abs(ups - here), np.abs(downs - here))
         moves = ~(changes == 0)
         wakes = len(steps) - 1 - moves[::-1].argmax(0)  # the smallest step that moves f
         flat = moves.any(0) & (wakes < len(steps) - 3)
         for k in np.unique(wakes[flat]):
-            there, step = changes[k], self.exact(steps[k] * 0.98)
-            with np.errstate(all="ignore"):
-                near = np.maximum(np.abs(self.line(step) - here), np.abs(self.line(-step) - here))
-                slope = (near != there) & (np.abs(near - there) < 0.5 * there)
-                flat &= (wakes != k) | slope | ((near == there) & (there > 5e-4 * np.abs(here)))
-        return flat & np.isfinite(changes[wakes, columns])
+            step = self.exact(steps[k] * 1.01)
+            beyond = np.maximum(np.abs(self.line(step) - here), np.abs(self.line(-step) - here))
+            flat &= (wakes != k) | (beyond == changes[k])
+        return flat & (changes[wakes, columns] > 1e-5 * np.abs(here))
 
     def _full(self, wide: bool = False) -> list[float]:
         return numeric.full_ladder(self.value, self.unit, wide, self.typical)

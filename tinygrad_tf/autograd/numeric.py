@@ -54,7 +54,7 @@ def climb(
     h = np.array(steps)[:, None]
     with np.errstate(all="ignore"):
         differences = (ups - downs) / (2 * h)
-        noise = np.maximum(noise, _resolution(ups, downs, at_zero))
+        noise = np.maximum(noise, _resolution(line, steps, ups, downs, at_zero))
         blur = (noise / h) + 4 * relative * np.abs(differences)
         value, error, step = _best(differences, steps, blur)
         gaps = np.abs(ups - 2 * at_zero + downs) / h
@@ -67,10 +67,11 @@ def climb(
     return Derivative(value, error, step, broken, left, right, plain, noise, suspicious)
 
 
-def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
+def _resolution(line: Line, steps: list[float], ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
     """The grain of f, where small steps change nothing although larger ones do (a float32 inside, a large offset).
 
-    If larger steps, too, act on one side only, f is really flat here and has no grain.
+    If larger steps, too, act on one side only, or if f leaves its place in a slope, f is really flat here and has no
+    grain.
     """
     grain = np.zeros(at_zero.size)
     up, down = np.abs(ups - at_zero), np.abs(downs - at_zero)
@@ -79,9 +80,19 @@ def _resolution(ups: np.ndarray, downs: np.ndarray, at_zero: np.ndarray) -> np.n
     for k in range(len(ups) - 1, -1, -1):
         wakes = ~decided & ~still[k]
         both = wakes & ((up[: k + 1] > 0) & (down[: k + 1] > 0)).any(0)
+        if both.any():
+            both &= ~_slides(line, steps[k], at_zero)
         grain[both] = np.maximum(up[k], down[k])[both]
         decided |= wakes
     return grain
+
+
+def _slides(line: Line, step: float, at_zero: np.ndarray) -> np.ndarray:
+    """Whether f moves on evenly where it has just left its place, as no grain does, which jumps."""
+    far, near, nearer = (
+        np.maximum(np.abs(line(h) - at_zero), np.abs(line(-h) - at_zero)) for h in (step, 0.99 * step, 0.98 * step)
+    )
+    return (far > near) & (np.abs((far - near) - (near - nearer)) <= 0.1 * (far - near))
 
 
 def _best(differences: np.ndarray, steps: list[float], blur: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -177,6 +188,18 @@ def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -
         sigma = np.sqrt((fourth * fourth).mean(0) / 70.0)  # 70 = 8! / (4!)^2: how differencing amplifies noise
     floor = 4 * relative * np.abs(at_zero)
     return np.maximum(np.where(np.isfinite(sigma), 8 * sigma, 0.0), np.where(np.isfinite(floor), floor, 0.0))
+
+
+def alike(noise: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """The noise of an output's elements, of which none is much less noisy than half of them, as a part of its size.
+
+    Of those that are nothing but noise, what is left when large numbers cancel, all are as noisy as the noisiest.
+    """
+    with np.errstate(all="ignore"):
+        shares = (noise / size)[np.isfinite(size) & (size > 0)]
+    noise = np.maximum(noise, 0.5 * float(np.median(shares)) * size if shares.size else 0.0)
+    loudest = float(noise[size <= 30 * noise].max(initial=0.0))
+    return np.where(size <= 30 * loudest, np.maximum(noise, loudest), noise)
 
 
 def plateau(differences: np.ndarray, wanted: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

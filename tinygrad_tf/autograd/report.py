@@ -24,6 +24,7 @@ class Pair:
 
     entries: the flat positions in the input of the n columns. broken: 1 where there is a kink, 2 where a jump.
     context: how large this gradient would be if its input mattered as much as the one that matters most.
+    grain: for each row how much rounding leaves of a gradient that is zero.
     got_shape: what the backward returned, if that has not the input's shape (analytic is then of no use).
     """
 
@@ -42,6 +43,7 @@ class Pair:
     arrived: bool = True
     positions: tuple[int, int] = (0, 0)
     context: float = 0.0
+    grain: np.ndarray | float = 0.0
     diagnosis: list[str] = field(default_factory=list)
 
     @property
@@ -62,7 +64,13 @@ class Pair:
     def wrong(self) -> np.ndarray:
         """Entries that differ by more than the uncertainty, away from kinks and jumps."""
         lost = self.broken.any(0) & ~np.isfinite(self.analytic)  # 0 times an infinite slope
-        return (self.off > self.error) & (self.broken == 0) & np.isfinite(self.error) & ~lost
+        return (self.off > self.error) & (self.broken == 0) & np.isfinite(self.error) & ~lost & ~self.vanished
+
+    @property
+    def vanished(self) -> np.ndarray:
+        """Entries that both sides call zero, but for rounding."""
+        with np.errstate(all="ignore"):
+            return (np.abs(self.analytic) <= self.grain) & (np.abs(self.numeric) <= self.grain)
 
     def scale(self) -> np.ndarray:
         """What an uncertainty is compared with: the entry, a hundredth of the largest, or what would be negligible."""
@@ -77,11 +85,19 @@ class Pair:
             return WRONG
         if self.broken.any():
             return KINK
-        unsure = ~np.isfinite(self.error) | (self.error > TOO_NOISY * self.scale())
+        unsure = ~np.isfinite(self.error) | (self.error > TOO_NOISY * self.scale()) | self._vague()
+        unsure &= ~self.vanished
         zero = (self.analytic == 0) & (np.abs(self.numeric) <= self.error) & np.isfinite(self.error)
         if (unsure & ~zero).any() or (zero.all() and self.error.max(initial=0.0) > 1e-3):
             return NOISY
         return RIGHT
+
+    def _vague(self) -> np.ndarray:
+        """Entries that stand out of their uncertainty, but not far: beside another input that matters much more."""
+        with np.errstate(all="ignore"):
+            size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
+            size = np.where(np.isfinite(size), size, 0.0)
+        return (size > self.error) & (self.error > TOO_NOISY * np.maximum(size, 1e-2 * size.max(initial=0.0)))
 
     def passes(self, atol: float, rtol: float) -> bool:
         """PyTorch's answer: |analytic - numerical| <= atol + rtol |numerical| everywhere.
@@ -191,7 +207,7 @@ class Report:
         found = [d.worst for d in self.directions]
         for p in self.pairs:
             size = max(np.abs(p.analytic[np.isfinite(p.analytic)]).max(initial=0.0), 1e-6 * p.context)
-            off = p.off[p.broken == 0].max(initial=0.0)
+            off = p.off[(p.broken == 0) & ~p.vanished].max(initial=0.0)
             found.append(off / size if size else (0.0 if off <= p.error.max(initial=0.0) else np.inf))
         return float(max(found, default=0.0))
 
@@ -225,7 +241,7 @@ def describe(pair: Pair) -> list[str]:
         head += f", the gradient has shape {pair.got_shape} and must have {pair.input_shape}"
         return [head, *[f"    likely mistake: {d}" for d in pair.diagnosis]]
     if pair.verdict == RIGHT:
-        worst = (pair.off / np.maximum(pair.scale(), 1e-300)).max(initial=0.0)
+        worst = (np.where(pair.vanished, 0.0, pair.off) / np.maximum(pair.scale(), 1e-300)).max(initial=0.0)
         return [f"{head} ({pair.numeric.size} entries, largest relative difference {worst:.1e})"]
     if pair.verdict == WRONG:
         shown = pair.wrong.sum()

@@ -50,7 +50,10 @@ def not_summed(e: Evidence) -> Iterator[str]:
             view = [1] * len(shape)
             view[axis] = -1
             if shape[axis] > 1 and e.fits(np.where(kept.reshape(view), n, 0).reshape(e.numeric.shape), e.analytic):
-                yield f"{NOT_SUMMED}: only entry {i} of axis {axis} of the output counts"
+                yield (
+                    f"{NOT_SUMMED}: only entry {i} of axis {axis} of the output counts (if that axis is time: the "
+                    "gradient does not go back from one step to the one before)"
+                )
     yield from _slice_of_another(e)
 
 

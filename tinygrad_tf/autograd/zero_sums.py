@@ -30,7 +30,7 @@ def zero_sums(e: Evidence) -> Iterator[str]:
             continue
         lost = a - n
         value = _one_each(lost, noise)
-        if value is not None:
+        if value is not None and (a * value > -noise).all():  # what is left are the softmax's own weights
             yield (
                 f"one entry of each row along axis {axis} is off by {value:.4g}: "
                 "the one-hot target of cross-entropy is not subtracted"
