@@ -180,17 +180,16 @@ CONSTANT: dict[str, Function] = {  # what stays the same, whatever x is
     "length of a direction": lambda x: (x / x.norm(dim=-1, keepdim=True)).norm(dim=-1),
     "spread of a norm": lambda x: (x / x.std(-1, keepdim=True)).std(-1) - 1,
     "angle with itself": lambda x: tg.nn.functional.cosine_similarity(x, 3 * x, dim=-1),
-    "attention to ones": lambda x: (x @ x.T).softmax(-1) @ tg.ones(4, 2, dtype=tg.float64) - 1,
+    "attention to ones": lambda x: (x @ x.T).softmax(-1) @ tg.ones(2, 1, dtype=tg.float64) - 1,
     "sin2 + cos2": lambda x: x.sin() ** 2 + x.cos() ** 2 - 1,
     "its own likelihood": lambda x: x.log_softmax(-1).logsumexp(-1),
 }
 
 
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
 @pytest.mark.parametrize("name", CONSTANT)
-def test_what_rounding_leaves_of_a_gradient_of_zero_is_no_mistake(name: str, scale: float) -> None:
-    for seed in range(3):
-        report = gradient_report(CONSTANT[name], leaf(normal(4, 3, seed=seed).array * scale))
+def test_what_rounding_leaves_of_a_gradient_of_zero_is_no_mistake(name: str) -> None:
+    for seed, scale in enumerate([1.0, 1e-4, 1e4]):
+        report = gradient_report(CONSTANT[name], leaf(normal(2, 3, seed=seed).array * scale))
         assert report.verdict == RIGHT and report.worst_error < 1e-6, str(report)
 
 
