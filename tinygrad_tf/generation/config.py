@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.errors import InputError, check_choice
 
 CACHES = ("growing", "window", "paged", "none")
 
@@ -75,8 +75,7 @@ class GenerationConfig:
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name), "a number from 0 to 1", 0.0, 1.0)
         _number("repetition_penalty", self.repetition_penalty, "a number above 0 (1: no penalty)", math.ulp(0.0))
-        if self.cache not in CACHES:
-            raise InputError(f"cache must be one of {', '.join(CACHES)}; got {self.cache!r}")
+        check_choice("cache", self.cache, CACHES)
         if (self.cache == "window") != (self.window is not None):
             raise InputError(f"cache='window' and window=... belong together, got {self.cache!r} and {self.window}")
         self._check_beams()

@@ -12,7 +12,7 @@ from typing import Any
 from tinygrad_tf.kernels.precision import PIECES
 from tinygrad_tf.training.groups import parse_decays
 from tinygrad_tf.training.schedules import SCHEDULES
-from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.errors import InputError, check_choice
 
 MOST = 2**63 - 1  # of a whole number
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -200,8 +200,8 @@ def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
         raise InputError(f"{name} must be {words[wanted]}, got {value!r}")
     if wanted is str:
         choices = field.metadata["choices"]
-        if choices and value not in choices:
-            raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+        if choices:
+            check_choice(name, value, choices)
         return value
     least, most = field.metadata["least"], min(field.metadata["most"], math.inf if wanted is float else MOST)
     if not least <= value <= most or value == math.inf:

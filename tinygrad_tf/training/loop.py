@@ -19,7 +19,7 @@ from tinygrad_tf.dtypes import bfloat16, float16
 from tinygrad_tf.kernels import precision as precision_of_products
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.tensor import Tensor
-from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.errors import check_choice
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -99,11 +99,9 @@ class Loop:
         precision: str = "float32",
         matmul_precision: str | None = None,
     ):
-        if precision not in PRECISIONS:
-            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
-        allowed = precision_of_products.PIECES
-        if matmul_precision is not None and matmul_precision not in allowed:
-            raise InputError(f"matmul_precision must be one of {', '.join(allowed)}; got {matmul_precision!r}")
+        check_choice("precision", precision, PRECISIONS)
+        if matmul_precision is not None:
+            check_choice("matmul_precision", matmul_precision, precision_of_products.PIECES)
         self.model, self.optimizer, self.gradient_clip = model, optimizer, gradient_clip
         self.precision, self.matmul_precision = PRECISIONS[precision], matmul_precision
         self.scaler = GradScaler("cpu", enabled=precision == "float16")

@@ -26,7 +26,7 @@ from tinygrad_tf.training.loop import Loop, Part
 from tinygrad_tf.training.scheduled_sampling import mixed_inputs
 from tinygrad_tf.training.schedules import SCHEDULES, rate_at
 from tinygrad_tf.utils.data.pairs import END, PAD, POOL, START, PairBatch, batches_by_length, pad_rows, pair_batch
-from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.errors import InputError, check_choice
 
 Pair = tuple[Sequence[int], Sequence[int]]  # source and answer, as ids without special tokens
 
@@ -69,8 +69,7 @@ class PairConfig:
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(f"PairConfig: {name} must be in [0, 1), got {getattr(self, name)!r}")
         for name, choices in (("schedule", SCHEDULES), ("precision", PRECISIONS)):
-            if getattr(self, name) not in choices:
-                raise InputError(f"PairConfig: {name} must be one of {', '.join(choices)}; got {getattr(self, name)!r}")
+            check_choice(f"PairConfig: {name}", getattr(self, name), choices)
 
 
 @dataclass(frozen=True)

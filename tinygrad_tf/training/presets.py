@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygrad_tf.utils.errors import InputError
+from tinygrad_tf.utils.errors import check_choice
 
 # As nanoGPT's script lets its products have fewer bits; the losses of whole runs agree to four digits.
 FEWER_BITS = {"matmul_precision": "high"}
@@ -29,6 +29,5 @@ def preset(name: str) -> dict[str, Any]:
     >>> preset("quick")["learning_rate"]
     0.006
     """
-    if name not in PRESETS:
-        raise InputError(f"--preset must be one of {', '.join(PRESETS)}; got {name!r}")
+    check_choice("--preset", name, PRESETS)
     return dict(PRESETS[name])
