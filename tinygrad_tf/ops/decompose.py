@@ -108,19 +108,23 @@ def _over_right(x: Any, right: Any) -> Any:
     return _swap(solve_triangular_(right, _swap(x), upper=True, unit=False))
 
 
-def _q_rule(g: Any, x: Any, found: Factors) -> Any:
-    """(g - Q sym(g^T Q)) R^-T, where sym copies the lower triangle to the upper one (Seeger et al., 2017)."""
-    q, r = _q(x, found=found), _r(x, found=found)
+def _parts(x: Any, found: Factors) -> tuple[Any, Any]:
+    """Q and R as operations on x, which their rules ask for."""
+    q = _q(x, found=found)
     if q.shape[-1] > x.shape[-1]:
         raise RuntimeError("qr: with mode='complete' tall matrices have no gradient; use mode='reduced'")
+    return q, _r(x, found=found)
+
+
+def _q_rule(g: Any, x: Any, found: Factors) -> Any:
+    """(g - Q sym(g^T Q)) R^-T, where sym copies the lower triangle to the upper one (Seeger et al., 2017)."""
+    q, r = _parts(x, found)
     return _over_right(g - matmul_(q, _mirrored(matmul_(_swap(g), q))), r)
 
 
 def _r_rule(g: Any, x: Any, found: Factors) -> Any:
     """Q sym(R g^T) R^-T."""
-    q, r = _q(x, found=found), _r(x, found=found)
-    if q.shape[-1] > x.shape[-1]:
-        raise RuntimeError("qr: with mode='complete' tall matrices have no gradient; use mode='reduced'")
+    q, r = _parts(x, found)
     return _over_right(matmul_(q, _mirrored(matmul_(r, _swap(g)))), r)
 
 

@@ -129,23 +129,9 @@ class DataLoader(Generic[Item]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
-        if not isinstance(num_workers, int):
-            raise TypeError(f"DataLoader: num_workers must be an integer, got {num_workers!r}")
-        if num_workers < 0 or timeout < 0:
-            raise ValueError(f"DataLoader: num_workers and timeout must not be negative, got {num_workers}, {timeout}")
-        if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
-            raise ValueError("DataLoader: prefetch_factor and persistent_workers need num_workers above 0")
-        if prefetch_factor is not None and prefetch_factor < 1:
-            raise ValueError(f"DataLoader: prefetch_factor must be at least 1, got {prefetch_factor}")
         iterable = isinstance(dataset, IterableDataset)
-        if iterable and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle and samplers")
-        if sampler is not None and shuffle:
-            raise ValueError("DataLoader: give a sampler or shuffle=True, not both")
-        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
-        if batch_size is None and drop_last:
-            raise ValueError("DataLoader: drop_last needs a batch_size")
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_order(iterable, batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.num_workers, self.generator, self.timeout = dataset, num_workers, generator, timeout
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.worker_init_fn, self.drop_last, self.pin_memory = worker_init_fn, drop_last, pin_memory
@@ -250,6 +236,31 @@ class DataLoader(Generic[Item]):
             raise RuntimeError(f"DataLoader: no batch came within timeout = {self.timeout} seconds") from None
         if value is not _END:
             yield value
+
+
+def _check_workers(num_workers: Any, timeout: float, prefetch_factor: int | None, persistent_workers: bool) -> None:
+    if not isinstance(num_workers, int):
+        raise TypeError(f"DataLoader: num_workers must be an integer, got {num_workers!r}")
+    if num_workers < 0 or timeout < 0:
+        raise ValueError(f"DataLoader: num_workers and timeout must not be negative, got {num_workers}, {timeout}")
+    if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
+        raise ValueError("DataLoader: prefetch_factor and persistent_workers need num_workers above 0")
+    if prefetch_factor is not None and prefetch_factor < 1:
+        raise ValueError(f"DataLoader: prefetch_factor must be at least 1, got {prefetch_factor}")
+
+
+def _check_order(
+    iterable: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
+    """Refuse two answers to the question what comes next."""
+    if iterable and (shuffle or sampler is not None or batch_sampler is not None):
+        raise ValueError("DataLoader: an IterableDataset has its own order; leave out shuffle and samplers")
+    if sampler is not None and shuffle:
+        raise ValueError("DataLoader: give a sampler or shuffle=True, not both")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and drop_last")
+    if batch_size is None and drop_last:
+        raise ValueError("DataLoader: drop_last needs a batch_size")
 
 
 _END = object()
