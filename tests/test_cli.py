@@ -619,12 +619,13 @@ def test_a_closed_terminal_and_what_cannot_be_shown_lose_nothing(text, capsys, m
             raise OSError(5, "Input/output error")
 
     options = ["--steps", "6", "--eval-interval", "6"]
-    with monkeypatch.context() as patch:
-        patch.setattr(PlainDisplay, "show", hung_up)
-        assert train(text, "--out", "run", *options) == 128 + signal.SIGHUP
-    assert "Input/output error. The checkpoint of step 3 is kept; go on with:" in capsys.readouterr().err
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup themselves
     try:
+        with monkeypatch.context() as patch:
+            patch.setattr(PlainDisplay, "show", hung_up)
+            assert train(text, "--out", "run", *options) == 128 + signal.SIGHUP
+        assert "Input/output error. The checkpoint of step 3 is kept; go on with:" in capsys.readouterr().err
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
         with monkeypatch.context() as patch:
             patch.setattr(PlainDisplay, "show", lambda self, record: os.kill(os.getpid(), signal.SIGHUP))
             assert train(text, "--out", "nohup", *options) == 0

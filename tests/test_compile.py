@@ -363,9 +363,10 @@ def test_blocks_take_plain_arguments_only():
 
 
 FORK_PROGRAM = """
-    import ctypes, os, threading, time
+    import ctypes, os, threading, time, warnings
     import numpy as np
     from tinygrad_tf.kernels._compile import parallel, set_num_threads
+    warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of any fork where there are threads
 
     @parallel
     def count_visits(index, visits):
