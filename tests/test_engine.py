@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -989,6 +990,114 @@ def test_a_graph_can_be_walked_by_next_functions() -> None:
     (leaf_of_x, _), (nothing, _) = product.next_functions
     assert leaf_of_x.name() == "torch::autograd::AccumulateGrad" and leaf_of_x.variable is x and nothing is None
     assert leaf_of_x.next_functions == () and repr(leaf_of_x).startswith("<AccumulateGrad object")
+
+
+def drawn(t: Any) -> list[Any]:
+    """A graph as programs draw it: the classes of its steps, what leads where, leaves, and what was saved."""
+
+    class Exp(t.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(y := x.exp())
+            ctx.factor = 3
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.saved_tensors[0]
+
+    class Both(t.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1, x * 2
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g + 2 * h
+
+    x, w = (t.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
+    called = Exp.apply(x)
+    first, second = Both.apply(x * w)
+    out = ((first * second).tanh() + called).sum()
+    lines: list[Any] = [called.grad_fn.factor, called.grad_fn.needs_input_grad, first.grad_fn is second.grad_fn]
+    seen: dict[Any, int] = {}
+
+    def walk(step: Any) -> None:
+        if step in seen:
+            return
+        seen[step] = len(seen)
+        saved = [name for name in dir(step) if name.startswith("_saved_") and t.is_tensor(getattr(step, name))]
+        held = [tuple(kept.shape) for kept in step.saved_tensors] if hasattr(step, "saved_tensors") else None
+        lines.append((type(step).__name__, step.name(), saved, held))
+        if hasattr(step, "variable"):
+            lines.append((step.variable is x, step.variable is w))
+        for other, number in step.next_functions:
+            if other is not None:
+                walk(other)
+                lines.append((seen[step], seen[other], number))
+
+    walk(out.grad_fn)
+    view = x.view(1, 2)[0]
+    return [*lines, view._is_view(), view._base is x, x._is_view(), x._base]
+
+
+def test_a_graph_is_drawn_as_in_pytorch() -> None:
+    found = drawn(tg)
+    assert found[2] and ("MulBackward0", "MulBackward0", ["_saved_other", "_saved_self"], None) in found
+    torch = pytest.importorskip("torch")
+    assert found == drawn(torch)
+
+
+def test_steps_have_pytorchs_names() -> None:
+    torch = pytest.importorskip("torch")
+    programs: list[Any] = [
+        lambda t, x: t.nn.functional.linear(x, x, x[0]),
+        lambda t, x: t.nn.functional.linear(x, x),
+        lambda t, x: t.nn.Linear(3, 2)(x[None]),
+        lambda t, x: x @ x.t(),
+        lambda t, x: x.t(),
+        lambda t, x: x[None] @ x[None].transpose(1, 2),
+        lambda t, x: x.transpose(0, 1),
+        lambda t, x: x.view(-1),
+        lambda t, x: x.unsqueeze(0),
+        lambda t, x: t.stack([x, x]),
+        lambda t, x: x.sum(),
+        lambda t, x: x.sum(1),
+        lambda t, x: x.mean(0),
+        lambda t, x: x.max(),
+        lambda t, x: x.clamp(0, 1),
+        lambda t, x: x.log1p(),
+        lambda t, x: x[0].dot(x[1]),
+        lambda t, x: x.std(),
+        lambda t, x: x.norm(),
+        lambda t, x: x.masked_fill(x > 1, 0.0),
+        lambda t, x: t.nn.functional.mse_loss(x, t.ones(3, 3)),
+        lambda t, x: t.nn.CrossEntropyLoss()(x, t.tensor([0, 1, 2])),
+        lambda t, x: t.nn.functional.binary_cross_entropy_with_logits(input=x, target=t.ones(3, 3)),
+        lambda t, x: t.nn.SiLU()(x),
+        lambda t, x: t.nn.functional.leaky_relu(x),
+    ]
+    for number, program in enumerate(programs):
+        names = []
+        for t in (torch, tg):
+            y = program(t, t.linspace(0.1, 2.0, 9).reshape(3, 3).requires_grad_())
+            before = y.grad_fn.name()
+            y.sum().backward()
+            names += [before, y.grad_fn.name(), type(y.grad_fn).__name__]
+        assert len(set(names)) == 1, (number, names)
+
+
+def test_what_is_handed_on_keeps_its_name() -> None:
+    """A function that returns its input gives its name to nothing."""
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    assert tg.nn.functional.dropout(y, 0.0).grad_fn is y.grad_fn and y.grad_fn.name() == "MulBackward0"
+
+
+def test_a_leaf_that_is_gone_is_drawn_as_nan() -> None:
+    total = (leaf(1.0, 2.0) * 2).sum()
+    gone = total.grad_fn.next_functions[0][0].next_functions[0][0].variable
+    assert gone.shape == (2,) and gone.isnan().all()
 
 
 def test_what_a_rule_keeps_is_seen_at_its_node() -> None:

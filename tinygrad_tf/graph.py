@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._step_names import SECOND_INPUTS, in_class, step_name
+
 clock = itertools.count(1)
 new_object = object.__new__
 inside = contextvars.ContextVar("inside", default=False)
@@ -138,6 +140,7 @@ class Node:
         "shape",
     )
     metadata: dict[str, Any]
+    called: str | None = None  # by its class, once PyTorch's name of it was asked for
 
     def __init__(self, operation: Any, edges: Sequence[Node | None], options: dict[str, Any], value: np.ndarray):
         self.operation, self.edges, self.options = operation, edges, options
@@ -156,24 +159,33 @@ class Node:
 
     def name(self) -> str:
         """PyTorch's way to name the step back: MulBackward0 for mul."""
+        if self.called is not None:
+            return self.called
         if self.operation is None:
             return "torch::autograd::AccumulateGrad"
-        return backward_name(_part_of(self.options["index"]) if self.kind == "getitem" else self.kind)
+        return step_name(getattr(self.operation, "step", None) or self.kind, self.shape, self.options)
+
+    def shown(self) -> tuple[Node, int]:
+        """What users see of it, of a class with its name; and which result it is, where a call has several."""
+        call = self.edges[0] if hasattr(self.operation, "slot") else None
+        found, number = (self, 0) if call is None else (call, self.operation.slot)
+        return in_class(found, found.name()), number
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """For each input its Node, or None where no gradient is wanted (all of them once backward released the graph).
 
-        The number is 0: which of several results of one Node is meant is a Node of its own here.
+        The number says which result of the Node is meant; only calls of a Function have several.
         """
-        return tuple([(edge, 0) for edge in self.edges])
+        return tuple([(None, 0) if edge is None else edge.shown() for edge in self.edges])
 
     @property
     def variable(self) -> Any:
-        """The tensor of a leaf, or None where it is gone."""
-        if self.operation is not None or self.owner is None:
+        """The tensor of a leaf; one of NaN that stands for it if it is gone, as a graph does not keep it."""
+        if self.operation is not None:
             raise AttributeError(f"variable: {self.name()} is no leaf, and only a leaf belongs to one tensor")
-        return self.owner()
+        owner = self.owner() if self.owner is not None else None
+        return make(np.full(self.shape, np.nan, self.dtype), self) if owner is None else owner
 
     register_hook: Callable[..., Any]  # autograd/node_hooks.py gives both
     register_prehook: Callable[..., Any]
@@ -184,6 +196,8 @@ class Node:
         if name == "metadata":
             self.metadata = {}
             return self.metadata
+        if self.kind.endswith("Backward"):
+            return self.operation.attribute(self, name)
         _, start, wanted = name.partition("_saved_")
         if not start or name not in (start + wanted, f"_raw{start}{wanted}") or self.operation is None:
             raise AttributeError(f"{self.kind} has no attribute {name!r}")
@@ -203,38 +217,18 @@ class Node:
 
     def __dir__(self) -> list[str]:
         """With the names of what the rules kept, which programs that draw graphs look for."""
-        kept = {*self.options, *[name for name, *_ in self.saved or ()]} - {"kept", "shapes"}
-        named = self._input_names() if self.operation is not None else {}
+        kept = {name for name, option in self.options.items() if isinstance(option, (int, float, str, type(None)))}
+        kept |= {name for name, *_ in self.saved or ()} - {"kept", "context"}
+        named = self._input_names()
         return [*object.__dir__(self), *[f"_saved_{named.get(name, name)}" for name in kept]]
 
     def _input_names(self) -> dict[str, str]:
         """PyTorch's names of the first two inputs."""
-        return dict(zip(self.operation.inputs, ("self", SECOND_INPUTS.get(self.kind, "other")), strict=False))
+        inputs = getattr(self.operation, "inputs", ())
+        return dict(zip(inputs, ("self", SECOND_INPUTS.get(self.kind, "other")), strict=False))
 
     def __repr__(self) -> str:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
-
-
-SECOND_INPUTS = {"power": "exponent", "matmul": "mat2"}
-PYTORCHS_NAMES = {"power": "pow", "cast": "to_copy", "det": "linalg_det", "inv": "linalg_inv_ex"}
-PYTORCHS_NAMES |= {"layer_norm": "native_layer_norm", "where_in_order": "where"}
-
-
-def _part_of(index: Any) -> str:
-    """What PyTorch calls the last step that leads to an index: select for x[0], slice for x[1:], index for x[mask]."""
-    name = "alias"
-    for part in index if isinstance(index, tuple) else (index,):
-        if isinstance(part, (np.ndarray, bool)):
-            return "index"
-        if part is not ... and part != slice(None):
-            name = "unsqueeze" if part is None else "slice" if isinstance(part, slice) else "select"
-    return name
-
-
-def backward_name(operation: str) -> str:
-    """AddBackward0 for add; the call of a Function, as ExpBackward, has its name already."""
-    words = [word[:1].upper() + word[1:] for word in PYTORCHS_NAMES.get(operation, operation).split("_")]
-    return "".join(words) + ("" if operation.endswith("Backward") else "Backward0")
 
 
 class Tensor:

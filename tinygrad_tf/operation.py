@@ -11,6 +11,7 @@ not saved.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -34,6 +35,7 @@ class Operation:
 
     gives_new_arrays = False  # whether gradients come in arrays that nobody else holds
     view = False
+    step: str | None = None  # the name of the step back, if it is not that of the operation
 
     def __init__(self, forward: Callable[..., Any]):
         self.forward = forward
@@ -48,6 +50,12 @@ class Operation:
                 self.inputs.append(p.name)
             elif "ndarray" in str(p.annotation) or "Any" in str(p.annotation):
                 self.arrays.append(p.name)
+
+    def twin(self, step: str) -> Any:
+        """The same operation, whose step back has a name of its own."""
+        other = copy.copy(self)
+        other.step = step
+        return other
 
     def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
         """Arrays and Nodes of the inputs, a bit for each input that is to get a gradient, and whether any is a Tensor.

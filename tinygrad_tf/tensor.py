@@ -320,6 +320,15 @@ class Tensor(
         """How often the memory of this tensor, which its views share, was changed in place."""
         return self.storage.version
 
+    def _is_view(self) -> bool:
+        """Whether this tensor was made as a view of another."""
+        return self.view_of is not None
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor whose memory this view shows; None if it is no view."""
+        return None if self.view_of is None else self.view_of[0]  # type: ignore[return-value]
+
     def is_inference(self) -> bool:
         """Whether the memory of this tensor was made in inference mode."""
         return isinstance(self.storage, OfInference)

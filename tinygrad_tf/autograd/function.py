@@ -178,6 +178,12 @@ class _Call(engine.Operation):
                 )
         return parts[:count]
 
+    def attribute(self, node: Node, name: str) -> Any:
+        """What PyTorch shows of the context at the Node of its call: saved_tensors, and what forward set."""
+        if node.saved is None:
+            raise AttributeError(f"{name}: the graph of {self.name} was released, and its context with it")
+        return getattr(dict([item[:2] for item in node.saved])["context"], name)
+
 
 def _reducible(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Whether summing broadcast axes leads from `shape` to `wanted` (the walk does it)."""

@@ -1,6 +1,6 @@
 """The methods of class Tensor by topic, each a line that calls an operation of ops/; tensor.py puts them together."""
 
-from tinygrad_tf.methods._tools import check_all
+from tinygrad_tf.methods._tools import call_steps, check_all
 from tinygrad_tf.methods.composed import ComposedMethods
 from tinygrad_tf.methods.elementwise import ElementwiseMethods
 from tinygrad_tf.methods.filling import FillingMethods
@@ -34,3 +34,20 @@ _CHECKED = (
 
 for _methods in _CHECKED:
     check_all(list(vars(_methods)), _methods)
+
+_STEPS = {
+    ElementwiseMethods: {"masked_fill": "MaskedFill"},
+    IndexingMethods: {"gather": "Gather", "index_select": "IndexSelect"},
+    MatrixMethods: {"dot": "Dot", "mv": "Mv"},
+    ReductionMethods: {
+        "logsumexp": "Logsumexp",
+        "norm": "LinalgVectorNorm",
+        "prod": "Prod",
+        "std": "Std",
+        "var": "Var",
+    },
+    ShapeMethods: {"repeat": "Repeat", "trace": "Trace", "tril": "Tril", "triu": "Triu"},
+}
+
+for _holder, _names in _STEPS.items():
+    call_steps(_names, _holder)

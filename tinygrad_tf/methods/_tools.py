@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from tinygrad_tf._step_names import call_step
 from tinygrad_tf.engine import Tensor
 from tinygrad_tf.ops import inplace
 from tinygrad_tf.ops._types import plain_array, wants_tensor
@@ -139,3 +140,26 @@ def check_all(names: Iterable[str], holder: Any) -> None:
             holder[name] = tensors_only(function)
         elif inspect.isfunction(function):
             setattr(holder, name, tensors_only(function))
+
+
+def call_steps(names: dict[str, str], holder: Any) -> None:
+    """Give the results of functions of a module (its dictionary) or methods of a class PyTorch's names of their steps.
+
+    names: for a function the name of what is one step there and several operations here.
+    """
+    for name, step in names.items():
+        if isinstance(holder, dict):
+            holder[name] = _calling(step, holder[name])
+        else:
+            setattr(holder, name, _calling(step, vars(holder)[name]))
+
+
+def _calling(step: str, function: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(function)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        result = function(*args, **options)
+        if any(result is x for x in (*args, *options.values())):  # as it was given
+            return result
+        return call_step(result, step)
+
+    return called

@@ -54,6 +54,9 @@ def linear_(x: np.ndarray, weight: np.ndarray, bias: Any) -> tuple[np.ndarray, N
     return y if x.ndim == 2 else y.reshape(*x.shape[:-1], weight.shape[0]), None
 
 
+without_bias = linear_.twin("mm")
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """x (..., in) with weight (out, in) and bias (out): (..., out)."""
     if not isinstance(x, Tensor):
@@ -74,7 +77,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
         dtypes = {str(t.array.dtype) for t in (x, weight, bias) if t is not None}
         raise RuntimeError(f"linear: x, weight and bias must have the same dtype, got {sorted(dtypes)}")
     if bias is None or bias.array.shape == wanted[:1]:
-        return linear_(x, weight, bias)
+        return linear_(x, weight, bias) if bias is not None else without_bias(x, weight, None)
     out = (*shape[:-1], wanted[0])
     if broadcast_shapes("linear: the bias", out, bias.array.shape) != out:
         raise RuntimeError(

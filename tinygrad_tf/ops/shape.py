@@ -28,6 +28,9 @@ def reshape(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     return x.reshape(shape)
 
 
+unsqueezed, squeezed = reshape.twin("unsqueeze"), reshape.twin("squeeze")
+
+
 def sizes_of(name: str, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """A shape given as view(2, 3) or view((2, 3)); the sizes may be 0-d tensors."""
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)):
@@ -98,11 +101,14 @@ def permute_all(x: Tensor, dims: tuple[int, ...]) -> Any:
     return permute(x, dims=axes("permute", dims, x.array.ndim))
 
 
+turned, exchanged = permute.twin("t"), permute.twin("transpose")
+
+
 def t(x: Tensor) -> Any:
     """The transpose of a matrix; a vector stays as it is."""
     if x.array.ndim > 2:
         raise RuntimeError(f"t: needs at most 2 dimensions, got {x.array.shape}; use .transpose(-2, -1)")
-    return permute(x, dims=tuple(reversed(range(x.array.ndim))))
+    return turned(x, dims=tuple(reversed(range(x.array.ndim))))
 
 
 def matrix_transpose(x: Tensor) -> Any:
@@ -114,7 +120,7 @@ def matrix_transpose(x: Tensor) -> Any:
 def transpose(x: Tensor, dim0: int, dim1: int) -> Any:
     ndim = x.array.ndim
     a, b = axis("transpose", dim0, ndim), axis("transpose", dim1, ndim)
-    return permute(x, dims=_exchanged(ndim, a, b) if ndim else ())
+    return exchanged(x, dims=_exchanged(ndim, a, b) if ndim else ())
 
 
 @functools.lru_cache(1024)
@@ -159,14 +165,14 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 def unsqueeze(x: Tensor, dim: int) -> Any:
     shape = x.array.shape
     dim = axis("unsqueeze", dim, len(shape) + 1)
-    return reshape(x, shape=(*shape[:dim], 1, *shape[dim:]))
+    return unsqueezed(x, shape=(*shape[:dim], 1, *shape[dim:]))
 
 
 def squeeze(x: Tensor, dim: int | tuple[int, ...] | list[int] | None = None) -> Any:
     """Drop axes of size 1: all, or those named."""
     shape = x.array.shape
     dims = () if dim == () or dim == [] else axes("squeeze", dim, len(shape))
-    return reshape(x, shape=tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims))
+    return squeezed(x, shape=tuple(n for i, n in enumerate(shape) if n != 1 or i not in dims))
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
@@ -232,7 +238,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     if len(shapes) != 1:
         raise RuntimeError(f"stack: needs tensors of one shape, got {sorted(shapes)}")
     dim = axis("stack", dim, tensors[0].array.ndim + 1)
-    return cat([unsqueeze(t, dim) for t in tensors], dim)
+    return _joined(stacked, [unsqueeze(t, dim) for t in tensors], dim)
 
 
 def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
@@ -248,6 +254,9 @@ def cat_(*tensors: np.ndarray, dim: int) -> np.ndarray:
     return in_order(np.concatenate(tensors, axis=dim))
 
 
+stacked = cat_.twin("stack")
+
+
 def cat(tensors: Any, dim: int = 0) -> Any:
     tensors = _tensors("cat", tensors)
     shapes = [t.array.shape for t in tensors]
@@ -260,10 +269,15 @@ def cat(tensors: Any, dim: int = 0) -> Any:
         shape = t.array.shape
         if len(shape) != len(like) or any(m != n for i, (m, n) in enumerate(zip(shape, like, strict=True)) if i != dim):
             raise RuntimeError(f"cat: sizes must agree in all dimensions but {dim}, got {shapes}")
+    return _joined(cat_, tensors, dim)
+
+
+def _joined(join: Any, tensors: list[Any], dim: int) -> Any:
+    """Tensors that fit, joined in the dtype that all of them can have."""
     dtype = tensors[0].array.dtype
     for t in tensors:
         dtype = promote_types(dtype, t.array.dtype)
-    return cat_(*[t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors], dim=dim)
+    return join(*[t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors], dim=dim)
 
 
 def hstack(tensors: Any) -> Any:

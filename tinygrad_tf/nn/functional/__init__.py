@@ -1,6 +1,7 @@
 """Functions of tensors with PyTorch's names and arguments (`import tinygrad_tf.nn.functional as F`)."""
 
 from tinygrad_tf.compositions import cosine_similarity
+from tinygrad_tf.methods._tools import call_steps as _call_steps
 from tinygrad_tf.methods._tools import check_all as _check_all
 from tinygrad_tf.nn.functional.activation import (
     celu,
@@ -216,3 +217,16 @@ __all__ = [
 ]
 
 _check_all(__all__, globals())
+_call_steps(
+    {
+        "avg_pool2d": "AvgPool2D", "batch_norm": "NativeBatchNorm", "binary_cross_entropy": "BinaryCrossEntropy",
+        "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogits", "celu": "Elu", "conv1d": "Convolution",
+        "conv2d": "Convolution", "conv_transpose2d": "Convolution", "cross_entropy": "NllLoss", "elu": "Elu",
+        "glu": "Glu", "group_norm": "NativeGroupNorm", "hardsigmoid": "Hardsigmoid", "hardswish": "Hardswish",
+        "hardtanh": "Hardtanh", "huber_loss": "HuberLoss", "leaky_relu": "LeakyRelu", "logsigmoid": "LogSigmoid",
+        "max_pool2d": "MaxPool2DWithIndices", "mish": "Mish", "mse_loss": "MseLoss", "nll_loss": "NllLoss",
+        "relu6": "Hardtanh", "selu": "Elu", "silu": "Silu", "smooth_l1_loss": "SmoothL1Loss", "softplus": "Softplus",
+        "threshold": "Threshold",
+    },
+    globals(),
+)  # fmt: skip
