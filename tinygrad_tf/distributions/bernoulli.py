@@ -5,26 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf.compositions import broadcast_tensors
-from tinygrad_tf.distributions.distribution import Distribution, either, tensors, tiny
+from tinygrad_tf.distributions.distribution import OfChance
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
 
-class Bernoulli(Distribution):
+class Bernoulli(OfChance):
     """1 with probability `probs`, or sigmoid(logits), else 0."""
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        either("Bernoulli", probs=probs, logits=logits)
-        if probs is not None:
-            (self.probs,) = tensors(probs)
-            self.shown, self.logits = ("probs",), self.probs.clamp(tiny(self.probs), 1 - tiny(self.probs)).logit()
-            if validate_args is not False:
-                self._check("probs", (self.probs >= 0) & (self.probs <= 1), "in [0, 1]")
-        else:
-            (self.logits,) = tensors(logits)
-            self.shown, self.probs = ("logits",), self.logits.sigmoid()
+        super().__init__(probs, logits, validate_args)
         self._checks_values = validate_args is not False
-        super().__init__(self.probs.shape)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.probs.detach().expand(self._extended(sample_shape)).bernoulli()

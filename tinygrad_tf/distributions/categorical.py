@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinygrad_tf.compositions import broadcast_tensors, xlogy
-from tinygrad_tf.distributions.distribution import Distribution, either, tiny
+from tinygrad_tf.distributions.distribution import Distribution, either, eps
 from tinygrad_tf.tensor import Tensor
 
 
@@ -28,7 +28,7 @@ class Categorical(Distribution):
             if validate_args is not False:
                 self._check("probs", (probs >= 0) & (probs.sum(-1, keepdim=True) > 0), "weights from 0 on, not all 0")
             self.probs = probs / probs.sum(-1, keepdim=True)
-            self.logits = self.probs.clamp(tiny(probs), 1 - tiny(probs)).log()
+            self.logits = self.probs.clamp(eps(probs), 1 - eps(probs)).log()
         else:
             self.shown, self.logits = ("logits",), logits - logits.logsumexp(-1, keepdim=True)
             self.probs = self.logits.softmax(-1)

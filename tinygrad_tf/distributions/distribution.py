@@ -30,9 +30,14 @@ def either(name: str, **given: Any) -> None:
         raise ValueError(f"{name}: give either {' or '.join(given)}")
 
 
-def tiny(x: Tensor) -> float:
+def eps(x: Tensor) -> float:
     """The distance from 1 to the next number, by which probabilities are kept away from 0 and 1."""
     return 2.0**-52 if x.array.dtype.itemsize == 8 else 2.0**-23
+
+
+def tiny(x: Tensor) -> float:
+    """The smallest number above 0 of full precision, by which uniform numbers are kept away from 0."""
+    return 2.0**-1022 if x.array.dtype.itemsize == 8 else 2.0**-126
 
 
 class Distribution:
@@ -85,3 +90,34 @@ class Distribution:
         values = [(name, getattr(self, name)) for name in self.shown]
         parts = [f"{name}: {v.item() if v.numel() == 1 else v.size()}" for name, v in values]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+class LocScale(Distribution):
+    """What distributions share that others of their kind are made of by a shift `loc` and a stretch `scale`."""
+
+    shown = ("loc", "scale")
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
+        self.loc, self.scale = tensors(loc, scale)
+        super().__init__(self.loc.shape)
+        if validate_args is not False:
+            self._check("scale", self.scale > 0, "positive")
+
+
+class OfChance(Distribution):
+    """What distributions of something that happens or not share: its probability `probs`, or sigmoid(logits)."""
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
+        either(type(self).__name__, probs=probs, logits=logits)
+        if probs is not None:
+            (self.probs,) = tensors(probs)
+            self.shown, self.logits = ("probs",), self.probs.clamp(eps(self.probs), 1 - eps(self.probs)).logit()
+            if validate_args is not False:
+                self._check_probs()
+        else:
+            (self.logits,) = tensors(logits)
+            self.shown, self.probs = ("logits",), self.logits.sigmoid()
+        super().__init__(self.probs.shape)
+
+    def _check_probs(self) -> None:
+        self._check("probs", (self.probs >= 0) & (self.probs <= 1), "in [0, 1]")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import Distribution, either, tensors, tiny
+from tinygrad_tf.distributions.distribution import OfChance, tiny
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
 
-class Geometric(Distribution):
+class Geometric(OfChance):
     """(1 - probs)^k probs for k from 0 on: the failures before the first success.
 
     >>> import tinygrad_tf as tg
@@ -18,23 +18,13 @@ class Geometric(Distribution):
     tensor(0.2500)
     """
 
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        either("Geometric", probs=probs, logits=logits)
-        if probs is not None:
-            (self.probs,) = tensors(probs)
-            self.shown, self.logits = ("probs",), self.probs.clamp(tiny(self.probs), 1 - tiny(self.probs)).logit()
-            if validate_args is not False:
-                self._check("probs", (self.probs > 0) & (self.probs <= 1), "in (0, 1]")
-        else:
-            (self.logits,) = tensors(logits)
-            self.shown, self.probs = ("logits",), self.logits.sigmoid()
-        super().__init__(self.probs.shape)
+    def _check_probs(self) -> None:
+        self._check("probs", (self.probs > 0) & (self.probs <= 1), "in (0, 1]")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         probs = self.probs.detach()
         u = creation.rand(self._extended(sample_shape), dtype=probs.dtype)
-        least = 2.0**-1022 if probs.array.dtype.itemsize == 8 else 2.0**-126
-        return (u.clamp(min=least).log() / (-probs).log1p()).floor()
+        return (u.clamp(min=tiny(probs)).log() / (-probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:
         return value * (-self.probs).log1p() + self.probs.log()

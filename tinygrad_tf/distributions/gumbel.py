@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import Distribution, tensors, tiny
+from tinygrad_tf.distributions.distribution import LocScale, eps, tiny
 from tinygrad_tf.tensor import Tensor
 
 EULER = 0.57721566490153286060  # the mean of the standard one
 
 
-class Gumbel(Distribution):
+class Gumbel(LocScale):
     """loc - scale log(-log(u)) for u uniform in (0, 1).
 
     >>> import tinygrad_tf as tg
@@ -20,17 +20,9 @@ class Gumbel(Distribution):
     tensor(-1.)
     """
 
-    shown = ("loc", "scale")
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = tensors(loc, scale)
-        super().__init__(self.loc.shape)
-        if validate_args is not False:
-            self._check("scale", self.scale > 0, "positive")
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        least = 2.0**-1022 if self.loc.array.dtype.itemsize == 8 else 2.0**-126
-        width = 1.0 - tiny(self.loc) - least
+        least = tiny(self.loc)
+        width = 1.0 - eps(self.loc) - least
         u = creation.rand(self._extended(sample_shape), dtype=self.loc.dtype) * width + least
         return self.loc - self.scale * (-u.log()).log()
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import Distribution, tensors, tiny
+from tinygrad_tf.distributions.distribution import LocScale, eps
 from tinygrad_tf.tensor import Tensor
 
 
-class Laplace(Distribution):
+class Laplace(LocScale):
     """Density exp(-|x - loc| / scale) / (2 scale).
 
     >>> Laplace(0.0, 1.0).entropy()
     tensor(1.6931)
     """
 
-    shown = ("loc", "scale")
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = tensors(loc, scale)
-        super().__init__(self.loc.shape)
-        if validate_args is not False:
-            self._check("scale", self.scale > 0, "positive")
-
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        u = creation.zeros(self._extended(sample_shape), dtype=self.loc.dtype).uniform_(tiny(self.loc) - 1, 1)
+        u = creation.zeros(self._extended(sample_shape), dtype=self.loc.dtype).uniform_(eps(self.loc) - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -6,25 +6,17 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import Distribution, standard_normal, tensors
+from tinygrad_tf.distributions.distribution import LocScale, standard_normal
 from tinygrad_tf.tensor import Tensor
 
 
-class Normal(Distribution):
+class Normal(LocScale):
     """The normal distribution with mean `loc` and standard deviation `scale`.
 
     >>> import tinygrad_tf as tg
     >>> Normal(0.0, 1.0).log_prob(tg.tensor(0.0))
     tensor(-0.9189)
     """
-
-    shown = ("loc", "scale")
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
-        self.loc, self.scale = tensors(loc, scale)
-        super().__init__(self.loc.shape)
-        if validate_args is not False:
-            self._check("scale", self.scale > 0, "positive")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended(sample_shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tinygrad_tf import creation
 from tinygrad_tf.distributions.categorical import Categorical
-from tinygrad_tf.distributions.distribution import Distribution, tiny
+from tinygrad_tf.distributions.distribution import Distribution, eps
 from tinygrad_tf.tensor import Tensor
 
 
@@ -30,7 +30,7 @@ class RelaxedOneHotCategorical(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = creation.rand(self._extended(sample_shape), dtype=self.logits.dtype)
-        noise = -(-u.clamp(tiny(u), 1 - tiny(u)).log()).log()
+        noise = -(-u.clamp(eps(u), 1 - eps(u)).log()).log()
         return ((self.logits + noise) / self.temperature).softmax(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
