@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,26 @@ def test_text_files_are_utf8_with_plain_line_ends(tmp_path):
     assert text.content == "é\n漢\n.\nend\n" and (text.files, text.characters) == (2, 10)
     first.write_bytes("café".encode("latin-1"))
     assert read_text(first, "latin-1") == "café"
+
+
+@pytest.mark.parametrize("text", ["Two lines\nof text.\n", "ab", "Привет, мир!\nИ ещё строка."])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_wide_characters_without_a_mark_are_not_taken_for_text_with_nuls(
+    tmp_path: Path, text: str, encoding: str
+) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(InputError, match=f"wide.txt: looks like {encoding.upper()} .*--encoding {encoding}"):
+        read_text(path)
+    assert read_text(path, encoding) == text
+    assert "\0" in read_text(path, "latin-1")
+
+
+@pytest.mark.parametrize("text", ["a/b\0c/d/e\0fg\0" * 9, "a line\0\n" * 9, "a\0", "\0", "a\0\0b", "ü\0é" * 5])
+def test_texts_with_a_nul_here_and_there_are_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log.txt"
+    path.write_bytes(text.encode())
+    assert read_text(path) == text
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,24 @@ def test_an_error_of_the_users_function_is_one_line_that_names_its_line(tmp_path
     assert str(caught.value) == f"f cannot be checked: {told} (mistaken.py, line 4)"
 
 
+def test_one_function_that_cannot_be_checked_does_not_hide_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "three.py"
+    path.write_text(
+        "def f(x):\n    return x * x\n\ndef g(x):\n    return x.nothing()\n\ndef h(x):\n    return x.exp()\n\n"
+        "f_inputs = g_inputs = h_inputs = __import__('numpy').ones(3)\n"
+    )
+    assert run(Request([str(path)])) == 1
+    shown = capsys.readouterr().out
+    rows = {
+        words[1]: words[3:5] for line in shown.splitlines() if (words := line.split())[1:2] in (["f"], ["g"], ["h"])
+    }
+    assert rows == {"f": ["right", "│"], "g": ["not", "checked"], "h": ["right", "│"]}
+    told = "AttributeError: 'Tensor' object has no attribute 'nothing' (three.py, line 5)"
+    assert f"g cannot be checked: {told}" in shown
+
+
 def test_files_with_dataclasses_any_number_of_inputs_and_names_that_are_taken(tmp_path: Path) -> None:
     path = tmp_path / "json.py"
     path.write_text(

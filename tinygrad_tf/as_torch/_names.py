@@ -39,7 +39,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "view_as_real": "copies: a complex tensor is a pair of tensors",
     "view_as_complex": "the parts are views of the pairs; the result is a ComplexTensor, which has a few methods",
     "histogram": "weights must be a tensor of the input's size; for a histogram without edges see histc",
-    "Tensor.grad_fn": "what is one step there may be several here, as std is: the last has its name, the others their own",
+    "Tensor.grad_fn": "what is one step there may be several here, as std is: the last has its name",
     "nn.Module.load_state_dict": "a state that does not fit changes nothing; PyTorch loads what fits of it",
     **dict.fromkeys(
         ("cosine_similarity", "nn.functional.cosine_similarity", "nn.CosineSimilarity"),

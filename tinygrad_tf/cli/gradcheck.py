@@ -55,7 +55,10 @@ def own_table(seed: int) -> list[Job]:
 
 
 def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
-    """Run the jobs with progress, print the table, then the reports of what is not right."""
+    """Run the jobs with progress, print the table, then the reports of what is not right, and why some have none.
+
+    A job that cannot be checked is an error if it is the only one; among others it is a row of the table.
+    """
     from rich.console import Console
     from rich.progress import track
     from rich.table import Table
@@ -65,11 +68,19 @@ def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
     for column in ("check", "verdict", "worst error", "evaluations", "seconds"):
         table.add_column(column, justify="left" if column in ("check", "verdict") else "right")
     reports: list[Report] = []
+    unchecked: list[str] = []
     for job in track(jobs, "checking", console=console, transient=True, disable=not console.is_terminal):
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            report = _run(job)
+            try:
+                report = _run(job)
+            except TargetError as error:
+                if len(jobs) == 1:
+                    raise
+                unchecked.append(str(error))
+                table.add_row(job.name, "[red]not checked[/]", "-", "-", "-")
+                continue
         seconds = time.perf_counter() - start
         reports.append(report)
         style = "green" if report.verdict == RIGHT else "yellow" if report.verdict == NOISY else "red"
@@ -79,7 +90,9 @@ def check_all(jobs: Sequence[Job], verbose: bool = False) -> int:
     for report in reports:
         if verbose or report.verdict != RIGHT:
             console.print(str(report), highlight=False, markup=False, soft_wrap=True)
-    return 0 if all(r.verdict == RIGHT for r in reports) else 1
+    for line in unchecked:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0 if all(r.verdict == RIGHT for r in reports) and not unchecked else 1
 
 
 def _run(job: Job) -> Report:

@@ -14,6 +14,7 @@ from tinygrad_tf.utils.errors import InputError
 # The default text stops here: it is more than the default run sees (2,000 steps of 12 * 64 characters), and reading it
 # takes a tenth of a second.
 DEFAULT_CHARACTERS = 3_000_000
+BEGINNING = 1 << 16  # bytes in which an encoding is looked for
 MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -33,7 +34,8 @@ class Text:
 def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
     """The text of one file ("-": standard input), decoded as UTF-8 whatever the locale; line ends become a line feed.
 
-    A file that is missing, a directory, empty or not in that encoding is an InputError; it gives the byte offset.
+    A file that is missing, a directory, empty or not in that encoding is an InputError; it gives the byte offset. So is
+    UTF-16 or UTF-32 without a byte-order mark, which is UTF-8, too, with a NUL beside every letter.
     """
     name = _named(path)
     if not name:
@@ -56,7 +58,7 @@ def read_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> str:
 
 def _decode(data: bytes, name: str, encoding: str) -> str:
     try:
-        return data.decode(encoding).removeprefix("\ufeff")
+        text = data.decode(encoding).removeprefix("\ufeff")
     except UnicodeError as error:
         offset = error.start if isinstance(error, UnicodeDecodeError) else 0
         guess = next((name for mark, name in MARKS.items() if data.startswith(mark)), "latin-1")
@@ -66,6 +68,40 @@ def _decode(data: bytes, name: str, encoding: str) -> str:
         ) from None
     except (LookupError, ValueError):  # ValueError: a NUL in the name
         raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
+    if "\0" in text and encoding.lower() in ("utf-8", "utf8") and (guess := _wide(data[:BEGINNING])):
+        raise InputError(
+            f"{name}: looks like {guess.upper()} without a byte-order mark: as UTF-8 it has NULs between its letters; "
+            f"say --encoding {guess}, or save it as UTF-8 (--encoding latin-1 takes the NULs as they are)"
+        )
+    return text
+
+
+def _wide(data: bytes) -> str:
+    """The encoding of several bytes a character that control bytes at one place of all characters tell, or nothing.
+
+    The upper byte is NUL in Latin letters, spaces and line ends, 4 in Cyrillic ones, and so on: never what UTF-8 has
+    there. NULs here and there, as in logs or between names, tell nothing.
+    """
+    upper = [
+        len(part) and sum(byte < 32 and byte not in b"\t\n\r" for byte in part) / len(part) for part in _fourths(data)
+    ]
+    nuls = [part.count(0) for part in _fourths(data)]
+    for encoding, places in (
+        ("utf-32-le", (1, 2, 3)),
+        ("utf-32-be", (0, 1, 2)),
+        ("utf-16-le", (1, 3)),
+        ("utf-16-be", (0, 2)),
+    ):
+        others = set(range(4)) - set(places)
+        if min(upper[i] for i in places) > 0.9 and sum(nuls[i] for i in places) > max(
+            1, 20 * sum(nuls[i] for i in others)
+        ):
+            return encoding
+    return ""
+
+
+def _fourths(data: bytes) -> list[bytes]:
+    return [data[i::4] for i in range(4)]
 
 
 def read_texts(paths: Sequence[str | os.PathLike[str]], encoding: str = "utf-8") -> Text:
