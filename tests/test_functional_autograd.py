@@ -722,3 +722,11 @@ def test_anomaly_mode_names_operation_and_place() -> None:
     assert x.grad is not None
     (x.sqrt() * plain([0.0, 1.0])).sum().backward()
     assert np.isnan(x.grad.numpy()[0])
+
+
+def test_anomaly_mode_tells_lines_of_a_folder_called_as_the_package() -> None:
+    names: dict[str, Any] = {"x": leaf([0.0])}
+    with autograd.detect_anomaly():
+        exec(compile("y = (x.sqrt() * 0).sum()", "/home/me/tinygrad_tf/train.py", "exec"), names)
+        with pytest.raises(RuntimeError, match=r"tinygrad_tf/train\.py"):
+            names["y"].backward()

@@ -58,6 +58,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def numel(self) -> int:
+        """How many elements there are."""
         return math.prod(self)
 
     def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]
@@ -135,14 +136,17 @@ class Tensor(
     @overload
     def size(self, dim: int) -> int: ...
     def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of axis dim."""
         if dim is not None and not self.array.ndim:
             raise IndexError(f"size: a 0-d tensor has no dimensions, so none is number {dim}")
         return self.shape if dim is None else self.array.shape[axis("size", dim, self.array.ndim)]
 
     def dim(self) -> int:
+        """How many axes there are."""
         return self.array.ndim
 
     def numel(self) -> int:
+        """How many elements there are."""
         return self.array.size
 
     nelement = numel
@@ -172,6 +176,7 @@ class Tensor(
         return steps if dim is None else steps[dim]
 
     def data_ptr(self) -> int:
+        """The address of the first element."""
         return self.array.__array_interface__["data"][0]
 
     def storage_offset(self) -> int:
@@ -186,6 +191,7 @@ class Tensor(
         return UntypedStorage(root)
 
     def is_shared(self) -> bool:
+        """False: memory is shared among threads, not processes."""
         return False
 
     @property
@@ -197,11 +203,13 @@ class Tensor(
     # --- to Python and NumPy --------------------------------------------------------------------------------------
 
     def item(self) -> Any:
+        """The only element, as a number of Python."""
         if self.array.size != 1:
             raise RuntimeError(f"item: needs a tensor of one element, got shape {self.array.shape}")
         return self.array.item()
 
     def tolist(self) -> Any:
+        """Nested lists of Python's numbers; of a 0-d tensor the number."""
         return self.array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
