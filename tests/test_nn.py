@@ -1251,3 +1251,36 @@ def test_norms_are_of_the_kinds_that_pytorch_says(torch: ModuleType) -> None:
         for other in ours:
             assert issubclass(ours[one], ours[other]) == issubclass(theirs[one], theirs[other]), (one, other)
     assert not isinstance(nn.LazyBatchNorm2d(), nn.BatchNorm1d)
+
+
+def test_layers_derive_from_one_another_as_pytorchs_do(torch: ModuleType) -> None:
+    """Programs set p of each nn.Dropout, and initialise each nn.Embedding: not those of other classes with it."""
+    classes = {name for name, value in vars(nn).items() if isinstance(value, type) and hasattr(torch.nn, name)}
+    classes -= {"LazyBatchNorm1d", "LazyBatchNorm2d"}  # which become plain ones with their first input
+    assert {"ReLU6", "Dropout2d", "EmbeddingBag", "Fold", "ZeroPad2d", "ReflectionPad2d"} < classes
+    for one in classes:
+        theirs = {name for name in classes if issubclass(getattr(torch.nn, one), getattr(torch.nn, name))}
+        assert {name for name in classes if issubclass(getattr(nn, one), getattr(nn, name))} == theirs, one
+
+
+INTEGERS_REFUSED = ["gelu", "silu", "mish", "elu", "selu", "celu", "softplus", "hardsigmoid", "hardswish", "leaky_relu"]
+INTEGERS_REFUSED += ["logsigmoid", "hardshrink", "softshrink", "glu", "softmax", "log_softmax", "softmin"]
+
+
+def test_functions_that_pytorch_has_of_floats_alone_refuse_integers() -> None:
+    torch = pytest.importorskip("torch")
+    for t in (torch, tg):
+        functional = t.nn.functional
+        for name in INTEGERS_REFUSED:
+            settings = {"dim": 0} if "softm" in name else {}
+            with pytest.raises(NotImplementedError):
+                getattr(functional, name)(t.arange(4), **settings)
+        with pytest.raises(NotImplementedError):
+            t.arange(3).frac()
+        with pytest.raises(RuntimeError):
+            functional.layer_norm(t.arange(3), (3,), t.ones(3))
+        with pytest.raises(RuntimeError):
+            functional.scaled_dot_product_attention(*[t.arange(4).view(1, 1, 2, 2)] * 3)
+        assert functional.threshold(t.arange(4), 1.5, 7.9).tolist() == [7, 7, 2, 3]
+    with pytest.raises(NotImplementedError, match=r"^silu: needs a floating point tensor, got int64; use .float\(\)$"):
+        tg.nn.functional.silu(tg.arange(3))

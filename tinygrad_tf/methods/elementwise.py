@@ -8,6 +8,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
 from tinygrad_tf.methods._tools import in_place, numpy_names, operand
 from tinygrad_tf.ops import compare, elementwise, softmax, special
+from tinygrad_tf.ops._types import check_floats
 
 if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
@@ -249,6 +250,7 @@ class ElementwiseMethods(engine.Tensor):
 
     def frac(self) -> Tensor:
         """x - trunc(x)."""
+        check_floats("frac", self)
         return elementwise.sub(self, elementwise.trunc(self))
 
     def clamp(self, min: Operand = None, max: Operand = None) -> Tensor:

@@ -84,6 +84,20 @@ def as_number(x: Any, dtype: np.dtype) -> Any:
         return np.asarray(x).astype(dtype)[()]
 
 
+def fitting(name: str, value: Any, dtype: np.dtype) -> Any:
+    """A number as `dtype` holds it: without its fraction, and negative ones wrapped around where there is no sign.
+
+    One that an integer dtype cannot hold, as -inf, is a RuntimeError: silently it would become some other number.
+    """
+    if dtype.kind not in "iu":
+        return value
+    most = int(np.iinfo(dtype).max)
+    if not -most - 1 <= value <= most:
+        hint = "" if abs(value) <= most + 2.0**64 else "; use .float() first"
+        raise RuntimeError(f"{name}: {value} does not fit into {dtype}, which ends at {most}{hint}")
+    return as_number(int(value), dtype)
+
+
 def promoted(name: str, arrays: list[Any]) -> list[Any]:
     """Bring the operands of an elementwise operation to their common dtype, and check that their shapes broadcast."""
     a, b = arrays
@@ -126,6 +140,12 @@ def floating(x: Any) -> Any:
 def wants_tensor(function: str, name: str, x: Any) -> TypeError:
     """The error for an argument that is no Tensor."""
     return TypeError(f"{function}: {name} must be a tensor, got {type(x).__name__}; make one with tensor(...)")
+
+
+def check_floats(name: str, x: Any) -> None:
+    """Refuse integers, and truths, where PyTorch has no such function of them; its error is a RuntimeError, too."""
+    if category(x.array.dtype) < 2:
+        raise NotImplementedError(f"{name}: needs a floating point tensor, got {x.array.dtype}; use .float()")
 
 
 def check_broadcast(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, fused
-from tinygrad_tf.ops._types import axis, category
+from tinygrad_tf.ops._types import axis, check_floats
 from tinygrad_tf.ops.elementwise import exp, log
 from tinygrad_tf.ops.reduce import amax, sum_
 
@@ -61,8 +61,7 @@ def log_softmax_(x: np.ndarray, *, dim: int) -> tuple[np.ndarray, None]:
 def _apply(name: str, operation: Any, x: Any, dim: int, dtype: Any) -> Any:
     if dtype is not None and x.array.dtype != dtype:
         x = x.to(dtype)
-    if category(x.array.dtype) < 2:
-        raise RuntimeError(f"{name}: needs a floating point tensor, got {x.array.dtype}; use .float()")
+    check_floats(name, x)
     if x.array.ndim == 0:
         axis(name, dim, 0)
         return operation(x.reshape(1), dim=0).reshape(())

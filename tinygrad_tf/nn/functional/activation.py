@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
+from tinygrad_tf.ops._types import check_floats
 from tinygrad_tf.ops.elementwise import abs_, clamp, expm1, sign, where
 from tinygrad_tf.tensor import Tensor
+
+Activation = TypeVar("Activation", bound=Callable[..., Tensor])
+
+
+def of_floats(function: Activation) -> Activation:
+    """The function, which refuses integers as PyTorch does."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def checked(input: Tensor, *settings: Any, **named: Any) -> Tensor:
+        if isinstance(input, Tensor) and input.array.dtype.kind in "biu":
+            check_floats(name, input)
+        return function(input, *settings, **named)
+
+    return cast(Activation, checked)
 
 
 def _apply(name: str, inplace: bool, function: Callable[..., Any], input: Tensor) -> Tensor:
@@ -28,11 +45,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+@of_floats
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, negative_slope x elsewhere."""
     return _apply("leaky_relu", inplace, lambda x: where(x > 0, x, x * negative_slope), input)
 
 
+@of_floats
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a learned slope: one for all, or one for each channel (axis 1)."""
     channels = input.array.shape[1] if input.ndim > 1 else 1
@@ -46,16 +65,19 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return where(input > 0, input, weight * input)
 
 
+@of_floats
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x Phi(x) (Hendrycks and Gimpel, 2016), exact or with tanh as in GPT-2."""
     return ops.activation.gelu(input, approximate)
 
 
+@of_floats
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x sigmoid(x), also called swish."""
     return _apply("silu", inplace, ops.activation.silu, input)
 
 
+@of_floats
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus(x)) (Misra, 2019)."""
     return _apply("mish", inplace, lambda x: x * ops.elementwise.tanh(ops.activation.softplus(x)), input)
@@ -67,16 +89,19 @@ def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
     return where(negative, expm1(where(negative, x, 0.0) / scale) * alpha, x)
 
 
+@of_floats
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al., 2016)."""
     return _apply("elu", inplace, lambda x: _exponential_part(x, alpha), input)
 
 
+@of_floats
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron, 2017)."""
     return _apply("celu", inplace, lambda x: _exponential_part(x, alpha, alpha), input)
 
 
+@of_floats
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """scale elu(x, alpha), with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     alpha, scale = 1.6732632423543772, 1.0507009873554805
@@ -110,22 +135,26 @@ def sigmoid(input: Tensor) -> Tensor:
     return ops.elementwise.sigmoid(input)
 
 
+@of_floats
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(x + 3) / 6."""
     return _apply("hardsigmoid", inplace, lambda x: relu6(x + 3.0) / 6.0, input)
 
 
+@of_floats
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x relu6(x + 3) / 6 (Howard et al., 2019)."""
     return _apply("hardswish", inplace, lambda x: x * relu6(x + 3.0) / 6.0, input)
 
 
+@of_floats
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
     scaled = input * beta
     return where(scaled > threshold, input, ops.activation.softplus(scaled) / beta)
 
 
+@of_floats
 def logsigmoid(input: Tensor) -> Tensor:
     return ops.activation.logsigmoid(input)
 
@@ -135,6 +164,7 @@ def softsign(input: Tensor) -> Tensor:
     return input / (abs_(input) + 1.0)
 
 
+@of_floats
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, and 0 within lambd of it."""
     if not lambd >= 0:
@@ -142,16 +172,20 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return where(abs_(input) <= lambd, 0.0, input - sign(input) * lambd)
 
 
+@of_floats
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within lambd of 0."""
     return where(abs_(input) <= lambd, 0.0, input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where it is above the threshold, `value` elsewhere."""
+    """x where it is above the threshold, `value` elsewhere; of integers its whole part."""
+    if not input.is_floating_point():
+        value = int(value)
     return _apply("threshold", inplace, lambda x: where(x <= threshold, value, x), input)
 
 
+@of_floats
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second (Dauphin et al., 2017)."""
     if input.ndim == 0 or input.size(dim) % 2:

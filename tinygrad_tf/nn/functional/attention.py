@@ -9,7 +9,7 @@ import numpy as np
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional.dropout import dropout
 from tinygrad_tf.ops._precision import composed
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import category, check_floats
 from tinygrad_tf.ops.attention import attention, attention_weights, repeat_heads
 from tinygrad_tf.tensor import Tensor
 
@@ -38,6 +38,8 @@ def scaled_dot_product_attention(
             "scaled_dot_product_attention: needs query (..., Tq, D), key (..., Tk, D), value (..., Tk, Dv), "
             f"got {q}, {k}, {v}"
         )
+    for x in (query, key, value):
+        check_floats("scaled_dot_product_attention", x)
     if attn_mask is not None and is_causal:
         raise RuntimeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
     if enable_gqa and q[-3] % k[-3]:

@@ -10,6 +10,7 @@ import numpy as np
 from tinygrad_tf import ops
 from tinygrad_tf.engine import clock
 from tinygrad_tf.nn.functional.padding import pad
+from tinygrad_tf.ops._types import check_floats
 from tinygrad_tf.regions import wide
 from tinygrad_tf.tensor import Tensor
 
@@ -29,6 +30,7 @@ def layer_norm(
 ) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias over the last axes (Ba et al., 2016)."""
     wanted = _normalised("layer_norm", input, normalized_shape, weight, bias)
+    check_floats("layer_norm", input)
     if len(wanted) == 1:
         return ops.norm.layer_norm(input, weight, bias, eps=eps)
     flat = [t if t is None else t.reshape(-1) for t in (weight, bias)]
