@@ -636,3 +636,15 @@ def test_a_schedule_is_told_by_the_name_of_its_module() -> None:
     optimizer = optim.SGD([nn.Parameter(tg.ones(1))], lr=0.1)
     for schedule in (lr_scheduler.StepLR(optimizer, 1), lr_scheduler.MultiStepLR(optimizer, [1, 2])):
         assert schedule.__module__ == lr_scheduler.__name__
+
+
+def test_parameters_as_one_vector_and_gradients_cut_as_in_pytorch(torch: ModuleType) -> None:
+    found = []
+    for t in (torch, tg):
+        model = t.nn.Linear(3, 2)
+        t.nn.utils.vector_to_parameters(t.arange(8.0), model.parameters())
+        model.weight.grad, model.bias.grad = t.arange(6.0).reshape(2, 3) - 3.0, t.tensor([0.5, -9.0])
+        t.nn.utils.clip_grad_value_(model.parameters(), 2.0)
+        vector = t.nn.utils.parameters_to_vector(model.parameters())
+        found.append([x.tolist() for x in (model.weight, model.bias, model.weight.grad, model.bias.grad, vector)])
+    assert found[0] == found[1]

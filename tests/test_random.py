@@ -159,6 +159,30 @@ def test_numbers_go_to_the_places_of_a_view_as_in_pytorch(torch, fill, view):
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 
+INITIALISERS = {
+    "uniform_": lambda init, x: init.uniform_(x, -1.0, 2.0),
+    "normal_": lambda init, x: init.normal_(x, 1.0, 2.0),
+    "xavier_uniform_": lambda init, x: init.xavier_uniform_(x),
+    "xavier_normal_": lambda init, x: init.xavier_normal_(x, 2.0),
+    "kaiming_uniform_": lambda init, x: init.kaiming_uniform_(x, a=0.3),
+    "kaiming_normal_": lambda init, x: init.kaiming_normal_(x, mode="fan_out", nonlinearity="relu"),
+    "trunc_normal_": lambda init, x: init.trunc_normal_(x, 0.5, 1.0, -0.5, 1.0),
+    "orthogonal_": lambda init, x: init.orthogonal_(x, 0.5),
+    "eye_": lambda init, x: init.eye_(x),
+    "constant_": lambda init, x: init.constant_(init.ones_(x), 3.0),
+    "ones_": lambda init, x: init.ones_(x),
+}
+
+
+@pytest.mark.parametrize("name", INITIALISERS)
+def test_initialisers_fill_as_pytorchs_do(torch, name):
+    found = []
+    for t in (torch, tinygrad_tf):
+        t.manual_seed(3)
+        found.append(INITIALISERS[name](t.nn.init, t.zeros(5, 6)).numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6, atol=1e-6 if name == "orthogonal_" else 0.0)
+
+
 def test_states_travel_between_the_libraries(torch):
     ours, theirs = seeded(5), torch.Generator().manual_seed(5)
     for n in (3, 700, 1):
