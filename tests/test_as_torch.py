@@ -115,7 +115,9 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
     assert tg.nan_to_num_(tg.tensor([float("nan")])).tolist() == [0.0]
     assert not tg.detach(tg.ones(1, requires_grad=True)).requires_grad
     assert tg.compiler.allow_in_graph(len) is len
-    assert not tg.cuda._initialized
+    assert not tg.cuda._initialized and tg.cuda.get_rng_state_all() == [] and tg.backends.cudnn.version() is None
+    assert tg.torch is tg and tg.GradScaler is tg.amp.GradScaler and tg.jit.annotate(int, 2) == 2
+    assert not tg.backends.mkl.is_available() and isinstance(tg.nn.GRU(1, 1), tg.nn.RNNBase)
     assert tg.utils.checkpoint.get_device_states(tg.ones(1)) == ([], [])  # asked for by layers that can be undone
     tg.utils.checkpoint.set_device_states([], [])
     with tg.backends.cudnn.flags(enabled=True, allow_tf32=False):
@@ -138,6 +140,14 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
         "distributions.kl.kl_divergence",
         "utils.hooks.RemovableHandle",
         "utils.tensorboard.writer.SummaryWriter",
+        "utils.data._utils.collate.default_collate",
+        "nn.modules.conv._ConvNd",
+        "nn.modules.dropout._DropoutNd",
+        "nn.modules.rnn.RNNBase",
+        "nn.common_types._size_2_t",
+        "nn.utils.clip_grad.clip_grad_norm",
+        "distributed.elastic.multiprocessing.errors.record",
+        "cuda.amp.grad_scaler.GradScaler",
         "autograd.variable.Variable",
     ],
 )
@@ -207,6 +217,9 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
         lambda: tg.distributed.nn.all_reduce(tg.zeros(1)),
         lambda: tg.distributed.ProcessGroup(),
         lambda: tg.cuda.nvtx.range_push("step"),
+        lambda: tg.utils.data.DistributedSampler([1]),
+        lambda: tg.distributed.send(tg.ones(1), 1),
+        lambda: tg.distributed.device_mesh.init_device_mesh("cpu", (1,)),
     ):
         with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
             call()

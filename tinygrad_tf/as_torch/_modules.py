@@ -58,11 +58,15 @@ def _modules() -> dict[str, dict[str, Any]]:
     from tinygrad_tf.engine import RemovableHandle
     from tinygrad_tf.func import _trees
     from tinygrad_tf.methods.types import TYPE_NAMES
+    from tinygrad_tf.nn import recurrent
     from tinygrad_tf.nn.multihead import NonDynamicallyQuantizableLinear as last_map
+    from tinygrad_tf.utils import data
 
     data_parallel = {"DataParallel": data_parallel_class()}
+    shares = {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
-    cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream")
+    cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream", "get_rng_state")
+    cuda += ("set_rng_state", "memory_stats", "memory_summary", "cudart")
     processes: tuple[str, ...] = (
         "init_process_group",
         "destroy_process_group",
@@ -71,8 +75,12 @@ def _modules() -> dict[str, dict[str, Any]]:
         "all_gather_into_tensor",
     )
     processes += ("reduce_scatter_tensor", "barrier", "broadcast", "get_rank", "get_world_size", "new_group")
+    processes += ("reduce", "reduce_scatter", "gather", "scatter", "send", "recv", "isend", "irecv", "all_to_all")
+    processes += ("all_to_all_single", "all_gather_object", "gather_object", "broadcast_object_list", "get_backend")
     threads = {"set_num_threads": set_num_threads, "get_num_threads": get_num_threads}
     counters = ("max_memory_allocated", "memory_allocated", "max_memory_reserved", "memory_reserved", "device_count")
+    forgotten: tuple[str, ...] = ("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats")
+    forgotten += ("ipc_collect", "reset_max_memory_allocated", "set_rng_state_all")
     return {
         "": {
             "autocast": amp.autocast,
@@ -81,6 +89,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             "get_autocast_dtype": amp.get_autocast_dtype,
             "get_autocast_cpu_dtype": amp.get_autocast_dtype,
             "get_autocast_gpu_dtype": lambda: tinygrad_tf.float16,
+            "GradScaler": amp.GradScaler,
+            "torch": tinygrad_tf,
             "compile": compile,
             "memory_format": memory_format,
             **{form.name: form for form in memory_format},
@@ -99,6 +109,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             "use_deterministic_algorithms": nothing,
             "are_deterministic_algorithms_enabled": lambda: True,
             **threads,
+            "set_num_interop_threads": nothing,
+            "get_num_interop_threads": lambda: 1,
         },
         "autograd": {"Variable": Variable},
         "autograd.profiler": {"record_function": record_function, "profile": profiler_parts()["profile"]},
@@ -122,7 +134,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: refused(f"cuda.{name}") for name in cuda},
             **dict.fromkeys(counters, zero),
             **dict.fromkeys(("is_available", "is_bf16_supported", "is_initialized"), no),
-            **dict.fromkeys(("manual_seed", "manual_seed_all", "empty_cache", "reset_peak_memory_stats"), nothing),
+            **dict.fromkeys(forgotten, nothing),
+            "get_rng_state_all": list,
             **{name: refused_class(f"cuda.{name}") for name in TYPE_NAMES.values()},
         },
         "cuda.amp": {
@@ -132,7 +145,15 @@ def _modules() -> dict[str, dict[str, Any]]:
             "custom_bwd": functools.partial(amp.custom_bwd, device_type="cuda"),
         },
         "cuda.nvtx": {name: refused(f"cuda.nvtx.{name}") for name in ("range", "range_push", "range_pop", "mark")},
-        "mps": {"is_available": no, "manual_seed": nothing, **{n: refused(f"mps.{n}") for n in ("synchronize",)}},
+        "cuda.memory": {
+            name: refused(f"cuda.memory.{name}") for name in ("_record_memory_history", "_dump_snapshot", "_snapshot")
+        },
+        "cuda.amp.grad_scaler": {"GradScaler": amp.GradScaler},
+        "mps": {
+            "is_available": no,
+            "manual_seed": nothing,
+            **{name: refused(f"mps.{name}") for name in ("synchronize", "empty_cache", "current_allocated_memory")},
+        },
         "xpu": {
             "is_available": no,
             "device_count": zero,
@@ -146,8 +167,10 @@ def _modules() -> dict[str, dict[str, Any]]:
             "benchmark": False,
             "deterministic": True,
             "is_available": no,
+            "version": nothing,
             "flags": cudnn_flags,
         },
+        **{f"backends.{name}": {"is_available": no} for name in ("mkl", "mkldnn", "openmp")},
         "distributed": {
             "is_available": no,
             "is_initialized": no,
@@ -155,6 +178,11 @@ def _modules() -> dict[str, dict[str, Any]]:
             **{name: refused_class(f"distributed.{name}") for name in ("ProcessGroup", "Work")},
             **{name: refused(f"distributed.{name}") for name in processes},
         },
+        "distributed.device_mesh": {
+            "init_device_mesh": refused("distributed.device_mesh.init_device_mesh"),
+            "DeviceMesh": refused_class("distributed.device_mesh.DeviceMesh"),
+        },
+        "distributed.elastic.multiprocessing.errors": {"record": itself},
         "distributed.nn": {name: refused(f"distributed.nn.{name}") for name in ("all_gather", "all_reduce")},
         "distributed.optim": {"ZeroRedundancyOptimizer": refused_class("distributed.optim.ZeroRedundancyOptimizer")},
         "multiprocessing": {
@@ -165,7 +193,8 @@ def _modules() -> dict[str, dict[str, Any]]:
         "_vmap_internals": {"_vmap": func.vmap},
         **{path: {"has_torch_function": no} for path in ("overrides", "nn.functional")},
         "nn.init": {name: older(getattr(nn.init, f"{name}_")) for name in OLDER_INITS},
-        "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm")},
+        "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm"), "RNNBase": recurrent.RNNBase},
+        "nn.utils": {"clip_grad_norm": older(nn.utils.clip_grad_norm_)},
         "nn.parallel": {
             **data_parallel,
             "DistributedDataParallel": refused_class("nn.parallel.DistributedDataParallel"),
@@ -175,13 +204,18 @@ def _modules() -> dict[str, dict[str, Any]]:
         "nn.modules.transformer": _layers() | _parts_of_stacks(),
         "nn.modules.linear": _layers() | {last_map.__name__: last_map},
         "nn.modules.utils": {name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple"), 1)},
-        **dict.fromkeys(("nn.utils.clip_grad", "nn.utils.convert_parameters"), _functions(nn.utils)),
+        "nn.utils.clip_grad": _functions(nn.utils) | {"clip_grad_norm": older(nn.utils.clip_grad_norm_)},
+        "nn.utils.convert_parameters": _functions(nn.utils),
         "autograd.variable": {"Variable": Variable},
         "utils.hooks": {"RemovableHandle": RemovableHandle},
         "utils.cpp_extension": {
             name: refused(f"utils.cpp_extension.{name}", "compiles no C++") for name in ("load", "load_inline")
         },
-        "utils.data.distributed": {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")},
+        **dict.fromkeys(("utils.data", "utils.data.distributed"), shares),
+        "utils.data._utils.collate": {"default_collate": data.default_collate, "default_convert": data.default_convert},
+        "types": {"Number": int | float | bool, "Device": typing.Any, "_size": typing.Any},
+        "nn.common_types": {f"_size_{name}_t": typing.Any for name in ("any", "1", "2", "3")},
+        "_tensor": {"Tensor": tinygrad_tf.Tensor},
         "utils._pytree": {
             "tree_flatten": _trees.flattened,
             "tree_unflatten": _trees.unflattened,
@@ -191,6 +225,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         **{f"utils.tensorboard{file}": {"SummaryWriter": SummaryWriter} for file in ("", ".writer")},
         "jit": {
             **dict.fromkeys(("script", "script_method", "trace", "ignore", "export", "unused"), itself),
+            "annotate": lambda kind, value: value,
             "ScriptModule": script_module_class(),
             "ScriptFunction": refused_class("jit.ScriptFunction"),
             **dict.fromkeys(("is_scripting", "is_tracing"), no),
@@ -207,9 +242,10 @@ def _modules() -> dict[str, dict[str, Any]]:
 def _layers() -> dict[str, Any]:
     """PyTorch's layers, and the classes that losses derive from, which PyTorch has in files below torch.nn.modules."""
     from tinygrad_tf import nn
-    from tinygrad_tf.nn import loss, norm
+    from tinygrad_tf.nn import convolution, dropout, loss, norm, recurrent
 
     bases = {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss}
+    bases |= {"_ConvNd": convolution._Convolution, "_DropoutNd": dropout._DropoutNd, "RNNBase": recurrent.RNNBase}
     bases |= {name: vars(norm)[name] for name in ("_NormBase", "_BatchNorm", "_InstanceNorm")}
     return {name: value for name, value in vars(nn).items() if _is_layer_of_pytorch(name, value)} | bases
 

@@ -61,13 +61,6 @@ class ReLU(_InPlace):
         return F.relu(input, self.inplace)
 
 
-class ReLU6(_InPlace):
-    """min(max(x, 0), 6)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu6(input, self.inplace)
-
-
 class LeakyReLU(Module):
     """x where it is positive, negative_slope x elsewhere."""
 
@@ -226,6 +219,19 @@ class Hardtanh(Module):
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}{_inplace(self, ', ')}"
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__(0.0, 6.0, inplace)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.relu6(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return _inplace(self)
 
 
 class Softplus(Module):

@@ -173,21 +173,25 @@ class ConvTranspose2d(_TransposedConvolution):
 # --- windows as columns -----------------------------------------------------------------------------------------------
 
 
-class Unfold(Module):
-    """The windows of images (N, C, H, W) as columns: (N, C * Kh * Kw, places)."""
+class _Windows(Module):
+    """Where the windows of images lie."""
 
     def __init__(self, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1):
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
-
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
 
 
-class Fold(Unfold):
+class Unfold(_Windows):
+    """The windows of images (N, C, H, W) as columns: (N, C * Kh * Kw, places)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+
+class Fold(_Windows):
     """Sums the columns of `Unfold` up to images (N, C, *output_size)."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from tinygrad_tf.creation import empty
 from tinygrad_tf.nn import functional as F
@@ -13,12 +13,8 @@ from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor
 
 
-class Embedding(Module):
-    """A table of num_embeddings rows: ids of any shape (*) to vectors (*, embedding_dim). Starts normal (0, 1).
-
-    The row padding_idx starts at zero and gets no gradient. Gradients are dense, also with sparse=True. What max_norm,
-    norm_type and scale_grad_by_freq do is told at nn.functional.embedding.
-    """
+class _Table(Module):
+    """A table of num_embeddings rows of embedding_dim numbers, and what is done with them when they are looked up."""
 
     def __init__(
         self,
@@ -48,17 +44,17 @@ class Embedding(Module):
             self.reset_parameters()
         elif tuple(_weight.shape) != (num_embeddings, embedding_dim):
             wanted = (num_embeddings, embedding_dim)
-            raise ValueError(f"Embedding: weight must have the shape {wanted}, got {tuple(_weight.shape)}")
+            raise ValueError(f"{type(self).__name__}: weight must have the shape {wanted}, got {tuple(_weight.shape)}")
         else:
             self.weight = Parameter(_weight, not _freeze)
 
     @classmethod
     def from_pretrained(
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, **settings: Any
-    ) -> Embedding:
-        """An embedding on a given table (num_embeddings, embedding_dim); frozen unless told otherwise."""
+    ) -> Self:
+        """One on a given table (num_embeddings, embedding_dim); frozen unless told otherwise."""
         if embeddings.ndim != 2:
-            raise ValueError(f"Embedding: the table must have two dimensions, got {tuple(embeddings.shape)}")
+            raise ValueError(f"{cls.__name__}: the table must have two dimensions, got {tuple(embeddings.shape)}")
         rows, size = embeddings.shape
         return cls(rows, size, padding_idx=padding_idx, _weight=embeddings, _freeze=freeze, **settings)
 
@@ -66,6 +62,19 @@ class Embedding(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.array[self.padding_idx] = 0
+
+    def _rules(self) -> str:
+        """Settings that are not the usual ones, for repr."""
+        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        return "".join(f", {k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)
+
+
+class Embedding(_Table):
+    """A table of num_embeddings rows: ids of any shape (*) to vectors (*, embedding_dim). Starts normal (0, 1).
+
+    The row padding_idx starts at zero and gets no gradient. Gradients are dense, also with sparse=True. What max_norm,
+    norm_type and scale_grad_by_freq do is told at nn.functional.embedding.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         settings = (self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse)
@@ -76,13 +85,8 @@ class Embedding(Module):
         sparse = ", sparse=True" if self.sparse else ""
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}{self._rules()}{sparse}"
 
-    def _rules(self) -> str:
-        """Settings that are not the usual ones, for repr."""
-        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
-        return "".join(f", {k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)
 
-
-class EmbeddingBag(Embedding):
+class EmbeddingBag(_Table):
     """The mean (or sum, or maximum) of the embeddings of each bag of ids, in one go; see nn.functional.embedding_bag.
 
     >>> import tinygrad_tf as tg

@@ -30,9 +30,7 @@ class _Padding(Module):
         return f"{self.padding}"
 
 
-class ConstantPad1d(_Padding):
-    """Adds `value` at both ends of the last axis."""
-
+class _ConstantPadding(_Padding):
     def __init__(self, padding: Any, value: float):
         super().__init__(padding)
         self.value = value
@@ -41,20 +39,34 @@ class ConstantPad1d(_Padding):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad2d(ConstantPad1d):
+class ConstantPad1d(_ConstantPadding):
+    """Adds `value` at both ends of the last axis."""
+
+
+class ConstantPad2d(_ConstantPadding):
     """Adds `value` around images."""
 
     axes = 2
 
 
-class ZeroPad1d(_Padding):
+class ZeroPad1d(ConstantPad1d):
     """Adds zeros at both ends of the last axis."""
 
+    def __init__(self, padding: Any):
+        super().__init__(padding, 0.0)
 
-class ZeroPad2d(_Padding):
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad2d(ConstantPad2d):
     """Adds zeros around images."""
 
-    axes = 2
+    def __init__(self, padding: Any):
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
 
 
 class ReflectionPad1d(_Padding):
@@ -63,10 +75,11 @@ class ReflectionPad1d(_Padding):
     mode = "reflect"
 
 
-class ReflectionPad2d(ReflectionPad1d):
+class ReflectionPad2d(_Padding):
     """Adds mirror images around images."""
 
     axes = 2
+    mode = "reflect"
 
 
 class ReplicationPad1d(_Padding):
@@ -75,10 +88,11 @@ class ReplicationPad1d(_Padding):
     mode = "replicate"
 
 
-class ReplicationPad2d(ReplicationPad1d):
+class ReplicationPad2d(_Padding):
     """Repeats the outermost pixels."""
 
     axes = 2
+    mode = "replicate"
 
 
 class CircularPad1d(_Padding):
@@ -87,7 +101,8 @@ class CircularPad1d(_Padding):
     mode = "circular"
 
 
-class CircularPad2d(CircularPad1d):
+class CircularPad2d(_Padding):
     """Continues on the other side."""
 
     axes = 2
+    mode = "circular"

@@ -24,7 +24,7 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0.0 <= float(value) <= 1.0
 
 
-class _Recurrent(Step):
+class RNNBase(Step):
     """What the three layers share: parameters, directions, the stack of layers, and the walk through time."""
 
     def __init__(
@@ -205,7 +205,7 @@ class _Recurrent(Step):
         return ", ".join([str(self.input_size), str(self.hidden_size), *more])
 
 
-class RNN(RNNStep, _Recurrent):
+class RNN(RNNStep, RNNBase):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh) (Elman, 1990), or with ReLU; weights are PyTorch's weight_ih_l0, ...
 
     >>> from tinygrad_tf import nn, zeros
@@ -233,7 +233,7 @@ class RNN(RNNStep, _Recurrent):
         super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, **kinds)
 
 
-class LSTM(LSTMStep, _Recurrent):
+class LSTM(LSTMStep, RNNBase):
     """c' = f c + i g and h' = o tanh(c') with gates i, f, g, o, whose rows stand in this order in the weights
     (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 2000).
 
@@ -246,7 +246,7 @@ class LSTM(LSTMStep, _Recurrent):
     """
 
 
-class GRU(GRUStep, _Recurrent):
+class GRU(GRUStep, RNNBase):
     """h' = (1 - z) n + z h with gates r, z, n, whose rows stand in this order in the weights (Cho et al., 2014).
 
     >>> from tinygrad_tf import nn, zeros

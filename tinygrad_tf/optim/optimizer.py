@@ -21,6 +21,7 @@ class _Required:
 
 
 required = _Required()
+ParamsT = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]  # PyTorch's name, for annotations
 
 
 class Optimizer(Hooked):
