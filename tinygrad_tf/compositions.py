@@ -120,6 +120,48 @@ def std_mean(
     return input.std(dim, unbiased, keepdim, correction=correction), input.mean(dim, keepdim)
 
 
+def _observation_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
+    """Refuse what is no weight for each of `count` observations."""
+    if weights.ndim > 1 or weights.numel() != count:
+        raise RuntimeError(f"cov: {name} must have one entry for each of {count} observations, got {weights.shape}")
+    if weights.is_floating_point() is not floating or weights.dtype == bool_:
+        wanted = "floating point numbers" if floating else "integers"
+        raise RuntimeError(f"cov: {name} must be {wanted}, got {weights.dtype}")
+    if count and weights.array.min() < 0:
+        raise RuntimeError(f"cov: {name} must not be negative, got {weights.array.min()}")
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor:
+    """The covariances of the rows, which are variables; the columns are observations.
+
+    fweights: how often each observation was made (integers); aweights: how much each of them counts.
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov: needs at most two dimensions, got shape {tuple(input.shape)}")
+    rows = input if input.is_floating_point() else input.to(get_default_dtype())
+    rows = rows if input.ndim > 1 else rows.reshape(1, -1)
+    for name, weights, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
+        if weights is not None:
+            _observation_weights(name, weights, rows.size(1), floating)
+    given = [w.reshape(-1) for w in (fweights, aweights) if w is not None]
+    weight = math.prod(given[1:], start=given[0]) if given else ones(rows.size(1), dtype=rows.dtype)
+    total = weight.sum()
+    lost = correction if aweights is None or not correction else correction * (weight * aweights).sum() / total
+    centred = rows - (rows * weight).sum(1, keepdim=True) / total
+    return ((centred * weight) @ centred.t() / (total - lost).clamp(min=0)).squeeze()
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """The correlations of the rows."""
+    found = cov(input)
+    if not found.ndim:
+        return found / found
+    spread = found.diagonal().sqrt()
+    return found / spread.unsqueeze(0) / spread.unsqueeze(1)
+
+
 def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
     """The p-norm of the difference."""
     return reduce.norm(input - other, p)
@@ -145,6 +187,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along dim by the trapezoidal rule, at the points x or `dx` apart."""
     return _trapezoids(y, x, dx, dim).sum(dim)
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
+    """The integral of y along dim up to each point, by the trapezoidal rule."""
+    return _trapezoids(y, x, dx, dim).cumsum(dim)
 
 
 def _trapezoids(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
@@ -347,57 +394,10 @@ def histogram(
     return _Histogram(*order.histogram(input, bins, range, weight, density))
 
 
-def _observation_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
-    """Refuse what is no weight for each of `count` observations."""
-    if weights.ndim > 1 or weights.numel() != count:
-        raise RuntimeError(f"cov: {name} must have one entry for each of {count} observations, got {weights.shape}")
-    if weights.is_floating_point() is not floating or weights.dtype == bool_:
-        wanted = "floating point numbers" if floating else "integers"
-        raise RuntimeError(f"cov: {name} must be {wanted}, got {weights.dtype}")
-    if count and weights.array.min() < 0:
-        raise RuntimeError(f"cov: {name} must not be negative, got {weights.array.min()}")
-
-
-def cov(
-    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
-) -> Tensor:
-    """The covariances of the rows, which are variables; the columns are observations.
-
-    fweights: how often each observation was made (integers); aweights: how much each of them counts.
-    """
-    if input.ndim > 2:
-        raise RuntimeError(f"cov: needs at most two dimensions, got shape {tuple(input.shape)}")
-    rows = input if input.is_floating_point() else input.to(get_default_dtype())
-    rows = rows if input.ndim > 1 else rows.reshape(1, -1)
-    for name, weights, floating in (("fweights", fweights, False), ("aweights", aweights, True)):
-        if weights is not None:
-            _observation_weights(name, weights, rows.size(1), floating)
-    given = [w.reshape(-1) for w in (fweights, aweights) if w is not None]
-    weight = math.prod(given[1:], start=given[0]) if given else ones(rows.size(1), dtype=rows.dtype)
-    total = weight.sum()
-    lost = correction if aweights is None or not correction else correction * (weight * aweights).sum() / total
-    centred = rows - (rows * weight).sum(1, keepdim=True) / total
-    return ((centred * weight) @ centred.t() / (total - lost).clamp(min=0)).squeeze()
-
-
-def corrcoef(input: Tensor) -> Tensor:
-    """The correlations of the rows."""
-    found = cov(input)
-    if not found.ndim:
-        return found / found
-    spread = found.diagonal().sqrt()
-    return found / spread.unsqueeze(0) / spread.unsqueeze(1)
-
-
 def range(start: float = 0, end: float | None = None, step: float = 1, **options: Any) -> Tensor:
     """As arange with `end` included; PyTorch advises against it."""
     start, end = (0, start) if end is None else (start, end)
     return arange(float(start), end + step / 2.0, step, **options)
-
-
-def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
-    """The integral of y along dim up to each point, by the trapezoidal rule."""
-    return _trapezoids(y, x, dx, dim).cumsum(dim)
 
 
 # --- several tensors --------------------------------------------------------------------------------------------------

@@ -390,15 +390,18 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     >>> svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])
     """
-    if driver is not None:
-        raise RuntimeError(f"svd: driver chooses among CUDA's methods, and there is no CUDA here, got {driver!r}")
+    _without_driver("svd", driver)
     return SVD(*spectral.svd(A, full_matrices))
+
+
+def _without_driver(name: str, driver: str | None) -> None:
+    if driver is not None:
+        raise RuntimeError(f"{name}: driver chooses among CUDA's methods, and there is no CUDA here, got {driver!r}")
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending: as those of svd, but with gradients where some are equal, too."""
-    if driver is not None:
-        raise RuntimeError(f"svdvals: driver chooses among CUDA's methods, and there is no CUDA here, got {driver!r}")
+    _without_driver("svdvals", driver)
     return spectral.svdvals(A)
 
 
