@@ -14,6 +14,7 @@ from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
 from tinygrad_tf.graph import OfInference
 from tinygrad_tf.methods import (
+    ComparisonMethods,
     ComposedMethods,
     ElementwiseMethods,
     FillingMethods,
@@ -87,6 +88,7 @@ def _augmented(operator: Callable[[Tensor, Operand], Tensor]) -> Callable[[Tenso
 
 class Tensor(
     ElementwiseMethods,
+    ComparisonMethods,
     ReductionMethods,
     ShapeMethods,
     IndexingMethods,

@@ -1,6 +1,7 @@
 """The methods of class Tensor by topic, each a line that calls an operation of ops/; tensor.py puts them together."""
 
 from tinygrad_tf.methods._tools import call_steps, check_all
+from tinygrad_tf.methods.comparison import ComparisonMethods
 from tinygrad_tf.methods.composed import ComposedMethods
 from tinygrad_tf.methods.elementwise import ElementwiseMethods
 from tinygrad_tf.methods.filling import FillingMethods
@@ -11,6 +12,7 @@ from tinygrad_tf.methods.shape import ShapeMethods
 from tinygrad_tf.methods.types import PythonTypeMethods, TypeMethods
 
 __all__ = [
+    "ComparisonMethods",
     "ComposedMethods",
     "ElementwiseMethods",
     "FillingMethods",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 _CHECKED = (
+    ComparisonMethods,
     ElementwiseMethods,
     FillingMethods,
     IndexingMethods,
@@ -35,6 +38,7 @@ _CHECKED = (
 for _methods in _CHECKED:
     check_all(list(vars(_methods)), _methods)
 
+# What is one step in PyTorch's graphs and several operations here: the method, and PyTorch's name of the step.
 _STEPS = {
     ElementwiseMethods: {"masked_fill": "MaskedFill"},
     IndexingMethods: {"gather": "Gather", "index_select": "IndexSelect"},
