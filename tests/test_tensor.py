@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -957,3 +958,52 @@ def test_random_numbers_in_a_fork_leave_no_trace() -> None:
     with tg.random.fork_rng(enabled=False):
         other = tg.rand(2)
     assert not other.equal(tg.rand(2))
+
+
+UNFIT: list[Callable[[Any], Any]] = [
+    lambda t: t.tensor([1, 300], dtype=t.uint8),
+    lambda t: t.tensor(np.int64(-300), dtype=t.uint8),
+    lambda t: t.tensor([1.0, math.nan], dtype=t.int64),
+    lambda t: t.tensor([[2**31]], dtype=t.int32),
+    lambda t: t.tensor(1e10, dtype=t.int8),
+    lambda t: t.full((2,), math.inf, dtype=t.int64),
+    lambda t: t.full_like(t.tensor([1]), -math.inf),
+    lambda t: t.tensor([1]).new_full((1,), math.nan),
+    lambda t: t.tensor([1, 2]).masked_fill(t.tensor([True, False]), -math.inf),
+    lambda t: t.tensor([1, 2]).masked_fill_(t.tensor([True, False]), math.nan),
+    lambda t: t.tensor([1, 2]).index_fill(0, t.tensor([0]), math.inf),
+    lambda t: t.tensor([1, 2]).scatter(0, t.tensor([0]), -math.inf),
+    lambda t: t.where(t.tensor([True]), t.zeros(1, dtype=t.uint8), 300),
+    lambda t: t.nn.functional.pad(t.tensor([1, 2]), (1, 0), value=-math.inf),
+]
+FIT: list[Callable[[Any], Any]] = [
+    lambda t: t.tensor([-1, 255], dtype=t.uint8),
+    lambda t: t.tensor(np.array([300, -1]), dtype=t.uint8),
+    lambda t: t.tensor([1.9, -1.9], dtype=t.int8),
+    lambda t: t.tensor([300.0, 1e300]),
+    lambda t: t.full((2,), 1.9, dtype=t.int64),
+    lambda t: t.tensor([1, 2]).masked_fill(t.tensor([True, False]), 3.9),
+    lambda t: t.tensor([1, 2], dtype=t.uint8).masked_fill(t.tensor([True, False]), -1),
+    lambda t: t.where(t.tensor([True, False]), t.tensor([1, 2]), -math.inf),
+    lambda t: t.nn.functional.pad(t.tensor([1, 2]), (1, 0), value=1.9),
+]
+
+
+@pytest.mark.parametrize("number", range(len(UNFIT)))
+def test_numbers_that_an_integer_cannot_hold_are_refused_as_in_pytorch(number: int) -> None:
+    """A mask of -inf in scores that are integers would become -9223372036854775808, without a word."""
+    torch = pytest.importorskip("torch")
+    for t in (torch, tg):
+        with pytest.raises(RuntimeError, match=r"without overflow|does not fit into u?int"):
+            UNFIT[number](t)
+
+
+def test_numbers_that_an_integer_can_hold_are_taken_as_in_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    for make in FIT:
+        found, wanted = make(tg), make(torch)
+        assert str(found.dtype) == str(wanted.dtype) and found.tolist() == wanted.tolist()
+    with pytest.raises(RuntimeError, match="9223372036854775808 does not fit into int64"):
+        tg.tensor(2**63)
+    with pytest.raises(RuntimeError, match=r"-inf does not fit into int64.*use .float"):
+        tg.tensor([1]).masked_fill(tg.tensor([True]), tg.tensor(-math.inf))

@@ -15,7 +15,7 @@ from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import plain_data
-from tinygrad_tf.ops._types import default_float, plain_array, promote_types
+from tinygrad_tf.ops._types import default_float, fitting, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -81,8 +81,19 @@ def tensor(
         array = _numbers(plain_array(np.asanyarray(data)))
     else:
         array = _from_sequence(data, dtype)
+    if not isinstance(data, (Tensor, np.ndarray)):
+        _check_range(array, dtype)
     with np.errstate(all="ignore"):  # a number too large for the dtype becomes infinite
         return _finish(np.array(array, dtype=_kind(dtype, array.dtype), order="C"), requires_grad, device)
+
+
+def _check_range(array: np.ndarray, dtype: Any) -> None:
+    """Numbers that are given one by one must fit into an integer dtype; by themselves they are 64 bits with a sign."""
+    by_itself = np.dtype(np.int64) if array.dtype == np.uint64 else array.dtype
+    wanted = by_itself if dtype is None else array_dtype(dtype)
+    if wanted.kind in "iu" and wanted != array.dtype and array.size:
+        for end in (array.min(), array.max()):
+            fitting("tensor", end.item(), wanted)
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:
@@ -209,6 +220,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     kind = _kind(
         dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype
     )
+    if kind.kind in "iu":
+        fill = fitting("full", fill.item(), kind)
     with np.errstate(all="ignore"):
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygrad_tf import _device, dtypes, engine
 from tinygrad_tf.methods._tools import plain_data
-from tinygrad_tf.ops._types import plain_array
+from tinygrad_tf.ops._types import fitting, plain_array
 from tinygrad_tf.ops.shape import sizes_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,9 @@ class TypeMethods(engine.Tensor):
         self, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
     ) -> Tensor:
         """One number everywhere, in this tensor's dtype."""
-        return self._new(np.full(sizes_of("new_full", (size,)), fill_value, self._kind(dtype)), device, requires_grad)
+        kind = self._kind(dtype)
+        fill = fill_value if isinstance(fill_value, engine.Tensor) else fitting("new_full", fill_value, kind)
+        return self._new(np.full(sizes_of("new_full", (size,)), fill, kind), device, requires_grad)
 
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """A new tensor of `data`, of this tensor's dtype unless another is asked for."""

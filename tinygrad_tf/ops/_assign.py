@@ -10,7 +10,7 @@ import numpy as np
 from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primitive, watched
 from tinygrad_tf.ops._at_index import assign, getitem, put
 from tinygrad_tf.ops._places import masked, normal_index, places, slices_along
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import category, fitting
 from tinygrad_tf.ops.elementwise import div, mul, where
 from tinygrad_tf.regions import wide
 
@@ -43,7 +43,7 @@ def _added(x: Tensor, values: Tensor, index: Any) -> Any:
 def _source(name: str, src: Any, index: Tensor, x: Tensor) -> Any:
     """The part of src that the index uses; a number stays one."""
     if not isinstance(src, Tensor):
-        return _number(name, "src", src)
+        return fitting(name, _number(name, "src", src), x.array.dtype)
     _check_same_dtype(name, "src", src, x)
     shape = index.array.shape
     if src.array.ndim != len(shape) or any(m < n for m, n in zip(src.array.shape, shape, strict=True)):
@@ -207,7 +207,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     """x with one number in all slices number index[0], index[1], ... of axis `dim`; -1 is the last one."""
     if not isinstance(value, Tensor):
-        value = _number("index_fill", "value", value)
+        value = fitting("index_fill", _number("index_fill", "value", value), x.array.dtype)
     elif value.array.ndim:
         raise RuntimeError(f"index_fill: value must be a number, got a tensor of shape {value.array.shape}")
     key = slices_along("index_fill", x, dim, index, negative=True)

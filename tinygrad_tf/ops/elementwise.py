@@ -18,6 +18,7 @@ from tinygrad_tf.ops._types import (
     category,
     check_broadcast,
     default_float,
+    fitting,
     float_input,
     promoted,
     promoted_to_float,
@@ -449,7 +450,9 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     if condition.dtype != bool:
         raise RuntimeError(f"where: condition must be a bool tensor, got {condition.dtype}; compare first (x != 0)")
     operands = promoted("where", arrays[1:])
-    for x in operands:
+    for given, x in zip(arrays[1:], operands, strict=True):
+        if isinstance(given, int) and isinstance(x, np.generic):
+            fitting("where", given, x.dtype)
         if isinstance(x, np.ndarray) and x.shape != condition.shape:
             check_broadcast("where: condition and operand", condition.shape, x.shape)
     return [condition, *operands]
@@ -484,5 +487,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where"
         )
     check_broadcast("masked_fill: tensor and mask", x.array.shape, mask.array.shape)
+    if x.array.dtype.kind in "iu":
+        number = value.array.item() if isinstance(value, Tensor) else value
+        value = int(fitting("masked_fill", number, x.array.dtype))
     filled = where_in_order(mask, value, x)
     return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)

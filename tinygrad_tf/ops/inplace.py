@@ -14,7 +14,7 @@ import numpy as np
 
 from tinygrad_tf.engine import Storage, Tensor, clock, computed, current_node, hand_over, make, mode, primitive
 from tinygrad_tf.graph import NoWayBack
-from tinygrad_tf.ops._types import as_number, category
+from tinygrad_tf.ops._types import category, fitting
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
 from tinygrad_tf.ops.shape import reshape
 
@@ -125,7 +125,7 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 def _set(target: Any, key: Any, value: Any) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = _fitting(value, target.array.dtype)
+        value = fitting("setitem", value, target.array.dtype)
     inputs = (target, value) if isinstance(value, Tensor) else (target,)
     if isinstance(value, Tensor) and value.array.dtype != target.array.dtype:
         _check_cast(value.array, target.array.dtype, key)
@@ -142,16 +142,6 @@ def _check_cast(value: np.ndarray, dtype: np.dtype, key: tuple[Any, ...]) -> Non
     arrays = [p for p in key if isinstance(p, np.ndarray)]
     if arrays and (value.size > 1 or any(p.dtype != bool for p in arrays)):
         raise RuntimeError(f"setitem: values at index tensors must have dtype {dtype}, got {value.dtype}; use .to()")
-
-
-def _fitting(value: Any, dtype: np.dtype) -> Any:
-    """The number as `dtype` holds it: without its fraction, and negative ones wrapped around where there is no sign."""
-    if dtype.kind not in "iu":
-        return value
-    limits = np.iinfo(dtype)
-    if not -limits.max - 1 <= value <= limits.max:
-        raise RuntimeError(f"setitem: {value} does not fit into {dtype}, which ends at {limits.max}")
-    return as_number(int(value), dtype)
 
 
 def become(target: Any, turn: Any) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tinygrad_tf.creation import full
 from tinygrad_tf.engine import make
+from tinygrad_tf.ops._types import fitting
 from tinygrad_tf.tensor import Tensor
 
 PAD_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # PyTorch's names: NumPy's
@@ -34,7 +35,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     kept = input[tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(input.array.shape, pairs, strict=True))]
     if kept.array.shape == shape:
         return kept.clone()
-    out = full(shape, 0 if value is None else value, dtype=input.dtype)
+    out = full(shape, fitting("pad", 0 if value is None else value, input.array.dtype), dtype=input.dtype)
     out[tuple(slice(max(a, 0), m - max(b, 0)) for m, (a, b) in zip(shape, pairs, strict=True))] = kept
     return out
 
