@@ -823,6 +823,8 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: F.linear(tg.ones(2), None), TypeError, "linear: weight must be a tensor, got NoneType"),
         (lambda: setattr(nn.BatchNorm1d(2), "running_mean", 3.0), TypeError, "running_mean is a buffer: .* got float"),
         (lambda: nn.ModuleDict({1: nn.ReLU()}), TypeError, "must be a string without '.', got 1"),
+        (lambda: nn.Hardtanh(2.0), ValueError, "Hardtanh: min_val must be below max_val, got 2.0 and 1.0"),
+        (lambda: nn.TripletMarginLoss(0.0), ValueError, "TripletMarginLoss: margin must be above 0, got 0.0"),
         (lambda: nn.GRU(3, 4, 2, 0.1), TypeError, "GRU: bias must be True or False, got 0.1"),
         (lambda: nn.LSTM(3, 4, batch_first=1), TypeError, "LSTM: batch_first must be True or False, got 1"),
         (lambda: nn.RNN(3, 4, dropout=True), ValueError, r"RNN: dropout must be a number in \[0, 1\], got True"),

@@ -192,6 +192,7 @@ def test_optimizers_of_users() -> None:
         (lambda p: optim.SGD([p]).add_param_group([p]), TypeError, 'dictionary with "params", got list'),
         (lambda p: optim.SGD([p], nesterov=True), ValueError, "momentum"),
         (lambda p: optim.RMSprop([p], momentum=-0.1), ValueError, "momentum.*-0.1"),
+        (lambda p: optim.Adagrad([p], initial_accumulator_value=-0.1), ValueError, "initial_accumulator_value.*-0.1"),
         (lambda p: optim.Adadelta([p], rho=1.5), ValueError, r"Adadelta: rho must be in \[0, 1\], got 1.5"),
         (lambda p: optim.RAdam([p], betas=(0.9, 1.0)), ValueError, r"RAdam: betas\[1\] must be in \[0, 1\), got 1.0"),
         (lambda p: optim.NAdam([p], momentum_decay=-1.0), ValueError, "momentum_decay.*-1"),

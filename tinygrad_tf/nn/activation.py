@@ -212,6 +212,8 @@ class Hardtanh(Module):
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         super().__init__()
+        if not min_val < max_val:
+            raise ValueError(f"{type(self).__name__}: min_val must be below max_val, got {min_val} and {max_val}")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:

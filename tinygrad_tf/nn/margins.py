@@ -107,6 +107,8 @@ class TripletMarginLoss(_Loss):
         reduction: str = "mean",
     ):
         super().__init__(size_average, reduce, reduction)
+        if not margin > 0:
+            raise ValueError(f"TripletMarginLoss: margin must be above 0, got {margin}")
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:

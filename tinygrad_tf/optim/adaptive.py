@@ -30,7 +30,7 @@ class Adagrad(Parameterwise):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        refuse_negative(lr_decay=lr_decay)
+        refuse_negative(lr_decay=lr_decay, initial_accumulator_value=initial_accumulator_value)
         settings = {
             "lr": lr,
             "lr_decay": lr_decay,
