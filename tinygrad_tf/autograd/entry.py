@@ -47,7 +47,8 @@ class Entry:
         """
         with np.errstate(all="ignore"):
             off = np.abs(found.value - analytic)
-            apart = (found.broken == 0) & (off > 0.01 * np.abs(found.value)) & (off > found.noise / self.size)
+            rounding = 32 * self.base.relative * np.abs(self.base.flat) / self.size
+            apart = (found.broken == 0) & (off > 0.01 * np.abs(found.value)) & (off > rounding)
         if not apart.any():
             return
         steps = [self.exact(h) for h in self._full()]

@@ -68,9 +68,10 @@ class Pair:
 
     @property
     def vanished(self) -> np.ndarray:
-        """Entries that both sides call zero, but for rounding."""
+        """Entries that both sides call zero, but for rounding: the numeric one is none that stands out."""
         with np.errstate(all="ignore"):
-            return (np.abs(self.analytic) <= self.grain) & (np.abs(self.numeric) <= self.grain)
+            zero = np.abs(self.numeric) <= np.minimum(self.grain, 10 * self.error)
+            return zero & (np.abs(self.analytic) <= self.grain)
 
     def scale(self) -> np.ndarray:
         """What an uncertainty is compared with: the entry, a hundredth of the largest, or what would be negligible."""
