@@ -99,7 +99,7 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
-# --- statistics and distances -----------------------------------------------------------------------------------------
+# --- statistics, distances, integrals ---------------------------------------------------------------------------------
 
 
 @numpy_names

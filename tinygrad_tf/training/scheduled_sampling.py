@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.tensor import Tensor
+from tinygrad_tf.utils.errors import InputError, check_choice
 
 SCHEDULES = ("linear", "exponential", "inverse_sigmoid")
 METHODS = ("parallel", "sequential")
@@ -39,7 +40,7 @@ def shift_right(targets: Tensor, start: int) -> Tensor:
     """
     ids = targets.array
     if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        raise ValueError(f"shift_right: targets must be ids (B, T), got {ids.dtype} of the shape {ids.shape}")
+        raise InputError(f"shift_right: targets must be ids (B, T), got {ids.dtype} of the shape {ids.shape}")
     return from_numpy(np.concatenate([np.full_like(ids[:, :1], start), ids[:, :-1]], axis=1))
 
 
@@ -54,14 +55,13 @@ def teacher_share(step: int, kind: str, k: float, floor: float = 0.0) -> float:
     >>> [round(teacher_share(step, "inverse_sigmoid", k=100), 2) for step in (0, 250, 460, 1000)]
     [0.99, 0.89, 0.5, 0.0]
     """
-    if kind not in SCHEDULES:
-        raise ValueError(f"teacher_share: kind must be one of {', '.join(SCHEDULES)}; got {kind!r}")
+    check_choice("teacher_share: kind", kind, SCHEDULES)
     wanted = {"linear": (0.0, math.inf), "exponential": (0.0, 1.0), "inverse_sigmoid": (1.0, math.inf)}[kind]
     if not (wanted[0] < k < wanted[1] or k == 1.0 == wanted[0]):
         words = {"linear": "above 0", "exponential": "between 0 and 1", "inverse_sigmoid": "at least 1"}[kind]
-        raise ValueError(f"teacher_share: k must be {words} for kind={kind!r}, got {k}")
+        raise InputError(f"teacher_share: k must be {words} for kind={kind!r}, got {k}")
     if not 0.0 <= floor <= 1.0:
-        raise ValueError(f"teacher_share: floor must be in [0, 1], got {floor}")
+        raise InputError(f"teacher_share: floor must be in [0, 1], got {floor}")
     if kind == "linear":
         share = 1.0 - step / k
     elif kind == "exponential":
@@ -125,15 +125,14 @@ def mixed_inputs(
 
 def _check(truth: NDArray[Any], share: float, method: str, passes: int, temperature: float) -> None:
     if truth.ndim != 2 or truth.dtype.kind not in "iu" or not truth.shape[1]:
-        raise ValueError(f"mixed_inputs: inputs must be ids (B, T), got {truth.dtype} of the shape {truth.shape}")
+        raise InputError(f"mixed_inputs: inputs must be ids (B, T), got {truth.dtype} of the shape {truth.shape}")
     if not 0.0 <= share <= 1.0:
-        raise ValueError(f"mixed_inputs: share must be in [0, 1], got {share}")
-    if method not in METHODS:
-        raise ValueError(f"mixed_inputs: method must be one of {', '.join(METHODS)}; got {method!r}")
+        raise InputError(f"mixed_inputs: share must be in [0, 1], got {share}")
+    check_choice("mixed_inputs: method", method, METHODS)
     if passes < 1 or (passes > 1 and method == "sequential"):
-        raise ValueError(f"mixed_inputs: passes must be at least 1, and 1 for method='sequential', got {passes}")
+        raise InputError(f"mixed_inputs: passes must be at least 1, and 1 for method='sequential', got {passes}")
     if not temperature >= 0.0:
-        raise ValueError(f"mixed_inputs: temperature must be at least 0, got {temperature}")
+        raise InputError(f"mixed_inputs: temperature must be at least 0, got {temperature}")
 
 
 def _chosen(logits: NDArray[Any], temperature: float, generator: np.random.Generator) -> NDArray[np.int64]:
