@@ -126,7 +126,7 @@ def test_other_arguments_are_handed_through(x: Tensor) -> None:
         (lambda x: gradcheck(lambda t: None, (x,)), ValueError, "return"),
         (lambda x: gradcheck(lambda t: 3.0, (x,)), ValueError, "float"),
         (lambda x: gradcheck(lambda t: t.data.mul_(2) * t, (x,)), ValueError, "in place"),
-        (lambda x: gradcheck(lambda t: t * 2, (x,), check_forward_ad=True), ValueError, "check_forward_ad"),
+        (lambda x: gradcheck(lambda t: t * 2, (x,), check_batched_forward_grad=True), ValueError, "check_forward_ad"),
         (lambda x: gradcheck(lambda t: t * 2, (x,), check_backward_ad=False), ValueError, "nothing"),
         (lambda x: gradgradcheck(lambda t: t.detach(), (x,)), ValueError, "nothing to check"),
         (lambda x: gradgradcheck(lambda t: t * t, (x,), [x, x]), ValueError, "as many grad_outputs"),

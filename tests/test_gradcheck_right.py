@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf.autograd import gradient_report
-from tinygrad_tf.autograd.report import NOISY, RIGHT, WRONG
+from tinygrad_tf.autograd import GradcheckError, gradcheck, gradgradcheck, gradient_report
+from tinygrad_tf.autograd.other_ways import check_other_ways
+from tinygrad_tf.autograd.report import NOISY, RIGHT, WRONG, Report
 from tinygrad_tf.tensor import Tensor
 
 Function = Callable[..., Any]
@@ -248,3 +249,64 @@ def test_numbers_of_the_report_bound_the_error() -> None:
             assert (pair.off[sure] <= pair.error[sure]).all()
             checked += int(sure.sum())
     assert checked > 500
+
+
+# --- other ways to the same derivatives -------------------------------------------------------------------------------
+
+
+class Cubed(tg.autograd.Function):
+    """Right backwards, but for the derivative of backward: it takes its input as a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3 * x**2 + (g - g.detach())  # one more g, of no value
+
+
+class Counted(tg.autograd.Function):
+    """Right for the first passes of its backward alone."""
+
+    passes = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        Counted.passes += 1
+        return g * 2 if Counted.passes < 20 else g * 3
+
+
+def test_every_way_that_pytorch_checks() -> None:
+    x = tg.tensor([0.5, -1.0, 2.0], dtype=tg.float64, requires_grad=True)
+    w = tg.tensor([[0.5, 2.0, 1.0]], dtype=tg.float64, requires_grad=True)
+
+    def function(x: Any, w: Any) -> Any:
+        return x.exp() * w, (w @ x).sin()
+
+    assert gradcheck(function, (x, w), check_batched_grad=True, check_forward_ad=True, check_batched_forward_grad=True)
+    assert gradcheck(function, (x, w), check_forward_ad=True, check_backward_ad=False, masked=True)
+    assert gradgradcheck(function, (x, w), check_batched_grad=True, check_fwd_over_rev=True, masked=True)
+    assert gradcheck(lambda x: x * 2, x, check_forward_ad=True)
+    assert gradcheck(Cubed.apply, x)
+    with pytest.raises(GradcheckError, match=r"J v found forwards gives .* where backward gives"):
+        gradcheck(Cubed.apply, x, check_forward_ad=True)
+    with pytest.raises(ValueError, match="check_batched_forward_grad=True needs check_forward_ad=True"):
+        gradcheck(function, (x, w), check_batched_forward_grad=True)
+
+
+def test_batched_gradients_that_differ_are_told() -> None:
+    x = tg.tensor([0.5, -1.0], dtype=tg.float64, requires_grad=True)
+    report = Report()
+    Counted.passes = 17  # two rows alone, and the third pass is the first of both together
+    check_other_ways(report, Counted.apply, x, batched=True)
+    assert report.problems == [("wrong", "batched gradients of input 0 are not those of one pass each")]
+    Counted.passes = 0
+    check_other_ways(fine := Report(), Counted.apply, x, batched=True)
+    assert not fine.problems

@@ -185,6 +185,9 @@ def retained(t: ModuleType) -> list[Any]:
     noted += lists(t.autograd.grad(out, [c], retain_graph=True))
     out.backward(inputs=[a], retain_graph=True)
     noted += lists((c.grad, aside.grad, a.grad, b.grad))
+    asked = a * 2
+    (asked * 3).sum().backward(inputs=[asked])
+    noted += [asked.retains_grad, asked.grad.tolist()]
     (slope,) = t.autograd.grad(out, [b], create_graph=True)
     noted += [c.grad.requires_grad, *lists((slope, c.grad, aside.grad))]
     return noted

@@ -263,6 +263,8 @@ def backward(
         chosen = dict(zip(nodes_of("backward", wanted), wanted, strict=True))
         if not chosen:
             raise RuntimeError("`inputs` of backward is empty; leave it out to reach all leaves")
+        for t in wanted:
+            retain_grad(t)  # of those that are no leaves, as in PyTorch
     found = walk(starts, keep, create_graph, chosen)
     gather(found, chosen or {}, create_graph)
     run_hooks_after(found)
@@ -284,7 +286,7 @@ def gather(found: dict[Node, Any], chosen: dict[Node, Tensor], create_graph: boo
             else:
                 check_gradient("what is added to .grad", g, owner._grad.array.shape, owner._grad.array.dtype)
                 owner._grad.array[...] += g.array
-                owner._grad.storage.changed = next(clock)
+                owner._grad.storage.written()
 
 
 def grad(

@@ -11,6 +11,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.differentiate import grad
+from tinygrad_tf.autograd.other_ways import check_other_ways
 from tinygrad_tf.autograd.report import WRONG, Pair, Report, watchers
 from tinygrad_tf.autograd.subjects import TensorSubject, tensors_of
 from tinygrad_tf.engine import current_node, make
@@ -61,6 +62,9 @@ def gradcheck(
     check_undefined_grad: also check that backward is linear in the gradient of the output (zero gives zero).
     fast_mode: compare along random directions first, and look at single entries only where they disagree. Inputs of
     more than 2000 entries are always treated so. nondet_tol: how far two passes over the same graph may differ.
+    check_batched_grad: also compare several gradients in one call with one call each. check_forward_ad: also compare
+    J v, as forward_ad finds it, by two backward passes: so check_backward_ad=False leaves none out, and
+    check_batched_forward_grad adds nothing. masked: of sparse tensors, which do not exist here.
 
     Raises ValueError for what cannot be checked: nothing requires a gradient, no Tensor is returned, an input is
     changed; RuntimeError for an input whose elements share memory.
@@ -72,12 +76,13 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x.detach(), (x,), raise_exception=False)
     False
     """
-    _refuse("gradcheck", check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad)
-    _refuse("gradcheck", check_forward_ad=check_forward_ad, masked=bool(masked))
-    if not check_backward_ad:
-        raise ValueError("gradcheck: check_backward_ad=False leaves nothing to check")
+    if not check_backward_ad and not check_forward_ad:
+        raise ValueError("gradcheck: check_backward_ad=False leaves nothing to check; see check_forward_ad")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError("gradcheck: check_batched_forward_grad=True needs check_forward_ad=True")
     settings = Settings(eps, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
     report = gradient_report(func, inputs, settings=settings)
+    check_other_ways(report, func, inputs, check_batched_grad, check_forward_ad)
     return decide(report, atol, rtol, raise_exception)
 
 
@@ -103,21 +108,20 @@ def gradgradcheck(
     """As gradcheck, for the gradients of the gradients: with respect to `inputs` and to the gradients of the outputs.
 
     grad_outputs: for each output the gradient to start from; random ones if left out (laid out with gaps in memory with
-    gen_non_contig_grad_outputs).
+    gen_non_contig_grad_outputs). check_batched_grad and check_fwd_over_rev: as check_batched_grad and check_forward_ad
+    of gradcheck.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.tensor([0.5, -1.0], dtype=tg.float64, requires_grad=True)
     >>> gradgradcheck(lambda x: x**3, (x,))
     True
     """
-    _refuse(
-        "gradgradcheck", check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev, masked=masked
-    )
-    if not check_rev_over_rev:
-        raise ValueError("gradgradcheck: check_rev_over_rev=False leaves nothing to check")
+    if not check_rev_over_rev and not check_fwd_over_rev:
+        raise ValueError("gradgradcheck: check_rev_over_rev=False leaves nothing to check; see check_fwd_over_rev")
     settings = Settings(eps, nondet_tol, check_undefined_grad, check_grad_dtypes, fast_mode)
     function, arguments, names = second_order(func, inputs, grad_outputs, gen_non_contig_grad_outputs)
     report = gradient_report(function, arguments, settings=settings, names=names, title="gradgradcheck")
+    check_other_ways(report, function, arguments, check_batched_grad, check_fwd_over_rev)
     return decide(report, atol, rtol, raise_exception)
 
 
@@ -283,12 +287,3 @@ def _message(report: Report, failed: list[Pair]) -> str:
 
 def _matrix(values: np.ndarray) -> str:
     return np.array2string(values, precision=8, suppress_small=False, max_line_width=120)
-
-
-def _refuse(check: str, **options: bool) -> None:
-    for name, on in options.items():
-        if on:
-            raise ValueError(
-                f"{check}: {name}=True is not supported: gradients come from backward passes of dense tensors alone, "
-                "one at a time; leave it out"
-            )
