@@ -44,6 +44,16 @@ def check_cube():
     import tinygrad_tf as tg
     return lambda x: x**3, tg.ones(2, dtype=tg.float64, requires_grad=True)
 
+class Square:
+    def forward(self, x):
+        self.x = x
+        return x**2
+    def backward(self, g):
+        return 2 * self.x * g
+
+square = Square()
+square_inputs = np.ones(3)
+
 class Scale(nn.Module):
     def __init__(self):
         super().__init__()
@@ -61,11 +71,13 @@ def layers(tmp_path: Path) -> str:
 
 
 def test_jobs_of_a_file(layers: str) -> None:
-    assert [j.name for j in find(layers)] == ["half", "product", "check_cube"]
+    assert [j.name for j in find(layers)] == ["half", "product", "check_cube", "square"]
     verdicts = {j.name: j.run().verdict for j in find(layers)}
-    assert verdicts == {"half": "wrong", "product": "right", "check_cube": "right"}
+    assert verdicts == {"half": "wrong", "product": "right", "check_cube": "right", "square": "right"}
     (job,) = find(f"{layers}::layer", [(3, 4), (4, 2)])
     assert job.run().verdicts == {"x": "right", "w": "right"}
+    (job,) = find(f"{layers}::Square", [(2, 3)])
+    assert job.run().verdicts == {"x": "right"}
     (job,) = find(f"{layers}::Scale", [(2, 3)])
     assert job.run().verdicts == {"x": "right", "linear.weight": "right", "linear.bias": "right"}
 

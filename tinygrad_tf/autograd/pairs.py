@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.autograd.arguments import names_of, required
+from tinygrad_tf.autograd.arguments import names_of, positional, required
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
 from tinygrad_tf.autograd.report import Report
@@ -32,8 +32,10 @@ def check_backward(
 
     forward(*inputs) returns the output, an array; backward(grad_output, *inputs) returns the gradient of each input
     (or of each float input, or a dict by name). If forward returns (output, cache), backward(grad_output, cache) is
-    called instead; `cache` says so explicitly. With several outputs (a tuple), backward gets the gradients of all of
-    them first. inputs: an array or a tuple; float arrays are checked (float64 is best), all else is handed through.
+    called instead; `cache` says so explicitly. The methods of a layer that keeps in itself what backward needs will
+    do, too: backward(grad_output) is then called right after forward. With several outputs (a tuple), backward gets the
+    gradients of all of them first. inputs: an array or a tuple; float arrays are checked (float64 is best), all else is
+    handed through.
 
     >>> import numpy as np
     >>> report = check_backward(lambda x: x**2, lambda g, x: 2 * x * g, np.array([1.0, 2.0]))
@@ -65,7 +67,10 @@ class _Pair:
         self.places = [i for i, x in enumerate(self.arguments) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
         if not self.places:
             kinds = ", ".join(str(x.dtype) if isinstance(x, np.ndarray) else type(x).__name__ for x in given)
-            raise ValueError(f"check_backward needs at least one float array among the inputs, got {kinds or 'none'}")
+            raise ValueError(
+                f"check_backward needs at least one float array among the inputs, got {kinds or 'none'}; make them "
+                "np.array(..., dtype=float)"
+            )
         self.checked = [Input(names[i], self.arguments[i]) for i in self.places]
         for x in self.checked:
             if x.array.dtype != np.float64:
@@ -80,6 +85,7 @@ class _Pair:
                 raise ValueError(f"forward changed its input {x.name} in place; let it work on a copy (.copy())")
         self.cached = _has_cache(result, backward, len(given)) if cache is None else cache
         self.count = len(self._outputs(result))
+        self.alone = not self.cached and _takes_gradients_alone(backward, self.count)
         self.output_names = ["the output"] if self.count == 1 else [f"output {i}" for i in range(self.count)]
 
     def _outputs(self, result: Any) -> list[np.ndarray]:
@@ -104,7 +110,7 @@ class _Pair:
         before = [x.array.copy() for x in self.checked]
         with np.errstate(all="ignore"):
             result = self.forward(*self.arguments)
-            rest = (result[1],) if self.cached else tuple(self.arguments)
+            rest = () if self.alone else (result[1],) if self.cached else tuple(self.arguments)
             returned = self.backward(*[w.copy() for w in weights], *rest)
         for x, values in zip(self.checked, before, strict=True):
             if not np.array_equal(x.array, values, equal_nan=True):
@@ -154,3 +160,12 @@ def _has_cache(result: Any, backward: Callable[..., Any], inputs: int) -> bool:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return not all(isinstance(x, np.ndarray) for x in result)
     return len(required(backward)) != 2 + inputs
+
+
+def _takes_gradients_alone(backward: Callable[..., Any], outputs: int) -> bool:
+    """Whether backward takes the gradients of the outputs and nothing else, as the method of a layer with a memory."""
+    try:
+        parameters = inspect.signature(backward).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return len(positional(backward)) == outputs and not any(p.kind is p.VAR_POSITIONAL for p in parameters)

@@ -6,6 +6,7 @@ In the file, for a function `layer`:
   - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from
     outside, and random numbers of these shapes are taken;
   - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
+  - another object (or class) with `forward` and `backward` is a NumPy pair, and may keep in itself what backward needs;
   - a subclass of autograd.Function is checked as what its `apply` computes;
   - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
 """
@@ -108,7 +109,7 @@ def load(path: str) -> Any:
 def _checkable(module: Any) -> Iterator[tuple[str, bool]]:
     """Names of what can be checked in a file, and whether that needs no shapes."""
     for name, thing in list(vars(module).items()):
-        ready = hasattr(module, f"{name}_inputs") and callable(thing)
+        ready = hasattr(module, f"{name}_inputs") and (callable(thing) or _is_pair(thing))
         if not name.endswith(("_backward", "_inputs")) and not name.startswith("_"):
             if inspect.isfunction(thing) and name.startswith("check_") and thing.__module__ == module.__name__:
                 ready = ready or not inspect.signature(thing).parameters
@@ -123,6 +124,11 @@ def _is_own(thing: Any, module: Any) -> bool:
     return hasattr(thing, MODULES_HAVE) or (inspect.isfunction(thing) and thing.__module__ == module.__name__)
 
 
+def _is_pair(thing: Any) -> bool:
+    """Whether it is a layer written by hand, with both methods."""
+    return callable(getattr(thing, "forward", None)) and callable(getattr(thing, "backward", None))
+
+
 def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
     """Check one thing of a loaded file."""
     thing = getattr(module, name)
@@ -131,6 +137,9 @@ def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
     backward = getattr(module, f"{name}_backward", None)
     if hasattr(thing, MODULES_HAVE):
         return check_module(thing, _inputs(module, name, thing.forward, shapes, seed), raise_exception=False)
+    if _is_pair(thing):
+        inputs = _inputs(module, name, thing.forward, shapes, seed)
+        return check_backward(thing.forward, thing.backward, inputs, raise_exception=False)
     if not callable(thing):
         raise TargetError(f"{name} is a {type(thing).__name__}, not a function or a module")
     if not required(thing) and not shapes and not hasattr(module, f"{name}_inputs"):
