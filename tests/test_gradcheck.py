@@ -257,6 +257,27 @@ def _scatter(table: np.ndarray, index: np.ndarray, g: np.ndarray) -> np.ndarray:
     return d
 
 
+def test_layers_that_keep_in_themselves_what_backward_needs() -> None:
+    class Layer:
+        factor = 2.0
+
+        def forward(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+            self.kept = x, w
+            return x @ w
+
+        def backward(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            x, w = self.kept
+            return g @ w.T, x.T @ g * self.factor
+
+    layer, inputs = Layer(), (np.ones((2, 3)), np.ones((3, 4)))
+    report = check_backward(layer.forward, layer.backward, inputs, raise_exception=False)
+    assert report.verdicts == {"x": "right", "w": "wrong"} and "2 times the right one" in report.diagnosis[0]
+    layer.factor = 1.0
+    assert check_backward(layer.forward, layer.backward, inputs)
+    with pytest.raises(ValueError, match=r"got int64; make them np.array"):
+        check_backward(layer.forward, layer.backward, np.ones(3, np.int64))
+
+
 def test_behind_a_loss_broadcast_and_repeated_indices_are_still_named() -> None:
     random = np.random.default_rng(0)
     x, b, w = random.standard_normal((4, 3)), random.standard_normal(3), random.standard_normal((4, 3))
