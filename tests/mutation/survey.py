@@ -65,12 +65,13 @@ def judge(mutant: Mutant, rows: Sequence[Row]) -> Verdict:
 
 
 def unseen_rules(operations: Sequence[Operation], seen: Seen) -> list[str]:
-    """Rules and references that no row runs."""
-    missing = []
+    """Rules and references that no row runs. Twins of an operation (Operation.twin) have the same ones."""
+    forward_of, missing = {id(operation): operation.forward for operation in operations}, []
+    ran = {(forward_of[number], part, kind) for number, part, kind in seen}
     for operation in operations:
         kinds = ("arrays", "reference") if isinstance(operation, Fused) else ("arrays", "tensors")
         for part in rules_of(operation):
-            run = [kind for kind in kinds if (id(operation), part, kind) in seen]
+            run = [kind for kind in kinds if (operation.forward, part, kind) in ran]
             name = label(operation) + ("" if part is None else f"({operation.inputs[part]})")
             if isinstance(operation, Fused):
                 missing += [f"{name} {kind}" for kind in kinds if kind not in run]
