@@ -363,6 +363,8 @@ def test_broken_run_folders_are_refused(tmp_path):
             with pytest.raises(InputError) as error:
                 load(copy)
             assert "copy" in str(error.value) and "\n" not in str(error.value), (file, damage)
+            if damage == "missing" and file.name == "tokens.npy":
+                assert "start a new run" in str(error.value)
             if damage == "other format":
                 assert "9" in str(error.value)
 
@@ -379,7 +381,7 @@ def test_files_of_different_steps_are_not_mixed(tmp_path):
         run.load(make_trainer())
     other = make_trainer(channels=4)
     run.folder.joinpath("checkpoint.json").write_text('{"format": 1, "latest": "step-00000000", "best": "../x"}')
-    with pytest.raises(InputError, match="does not fit the run's configuration"):
+    with pytest.raises(InputError, match=r"does not fit the run's configuration \(was config.json edited\?"):
         run.load(other)
     with pytest.raises(InputError, match="names no best checkpoint"):
         run.weights("best")

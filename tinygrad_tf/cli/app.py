@@ -102,7 +102,9 @@ def _sample(
     repetition_penalty: Annotated[
         str | None, option("Above 1: what occurred in the text becomes less likely.", "X", "1")
     ] = None,
-    no_repeat: Annotated[str | None, option("No piece of N characters twice.", "N", "repeats are allowed")] = None,
+    no_repeat: Annotated[
+        str | None, option("No piece of N characters twice, where there is a choice.", "N", "repeats are allowed")
+    ] = None,
     beams: Annotated[
         str | None, option("Look for the likeliest text with N beams, instead of drawing one.", "N", "draw")
     ] = None,

@@ -119,7 +119,10 @@ def _model(run: Run, which: str) -> Any:
     try:
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
     except RuntimeError as error:
-        raise InputError(f"{run.folder}: the weights of step {step} do not fit its config.json: {error}") from None
+        line = (
+            f"{run.folder}: the weights of step {step} do not fit its config.json (was it edited? put it back): {error}"
+        )
+        raise InputError(line) from None
     return model
 
 

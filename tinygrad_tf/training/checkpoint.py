@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -98,7 +99,13 @@ class Run:
 
     def tokens(self) -> Tokens:
         """The text's token ids, memory-mapped."""
-        return load_tokens(self.folder / "tokens.npy", len(self.tokenizer))
+        path = self.folder / "tokens.npy"
+        if not path.exists():
+            raise InputError(
+                f"{path}: no such file; it holds the text, without which training cannot go on: start a new run "
+                f"(`tinygrad-tf sample {shlex.quote(str(self.folder))}` needs no text)"
+            )
+        return load_tokens(path, len(self.tokenizer))
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training in this folder at the same time."""
@@ -125,7 +132,8 @@ class Run:
         try:
             trainer.load_state(state)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
-            raise InputError(f"{folder}: does not fit the run's configuration: {error}") from None
+            why = "does not fit the run's configuration (was config.json edited? put it back)"
+            raise InputError(f"{folder}: {why}: {error}") from None
         if trainer.stopping is not None and trainer.best_step:
             trainer.stopping.weights = self.weights("best")[1]
 

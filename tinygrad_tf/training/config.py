@@ -79,7 +79,7 @@ class TrainConfig:
 
     precision: str = _option("float32", "of activations; 16 bits take half of the memory", choices=PRECISIONS)
     matmul_precision: str | None = _option(
-        None, "of float32 products on matrix tiles: 24, 16 or 8 bits [default: highest]", choices=MATMUL_PRECISIONS
+        None, "of float32 products on matrix tiles: 24, 16 or 8 bits [default: high]", choices=MATMUL_PRECISIONS
     )
     recompute: bool = _option(False, "compute blocks again in the backward pass: less memory, more time")
     patience: int | None = _option(
