@@ -28,6 +28,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "fmin": (lambda t, a, b: t.fmin(a, b), (SPECIAL, OTHERS)),
     "degrees": (lambda t, a: t.deg2rad(a) + t.rad2deg(a), (A,)),
     "sinc": (lambda t, a: t.sinc(a), (SPECIAL[:4],)),
+    "einsum by numbers": (lambda t, a, b: t.einsum(a, [0, 1], b, [0, 2], [2, 1]), (A, B)),
+    "einsum by numbers, sorted": (lambda t, a, b: t.einsum(a, [51, ...], b, [51, 0]), (A, B)),
     "einsum of two dtypes": (lambda t, a, b: t.einsum("ij,ik->ijk", a, b.double()), (A, B)),
     "erfinv": (lambda t, a: t.erfinv(a), (np.array([-0.999, -0.3, 1e-20, 0.0, 0.6, 0.99999]),)),
     "erfinv of the ends": (lambda t, a: t.special.erfinv(a), (np.array([-1.0, 1.0, 1.5, np.nan]),)),
@@ -197,6 +199,8 @@ def test_several_tensors_into_one_that_is_there() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
+        (lambda: tg.einsum(tg.ones(2), [52]), ValueError, r"einsum: axes must be lists of numbers.* got \[52\]"),
+        (lambda: tg.einsum(tg.ones(2), [0], tg.ones(2), 0), ValueError, "einsum: axes must be lists .* got 0"),
         (lambda: tg.einsum(tg.ones(2), "i"), TypeError, "einsum: equation must be a string such as .* got Tensor"),
         (lambda: tg.eye(-1), RuntimeError, r"eye: a shape has no negative sizes, got \(-1, -1\)"),
         (lambda: tg.histc(tg.ones(2), bins=0), RuntimeError, "histc: bins must be an integer from 1 on, got 0"),

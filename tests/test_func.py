@@ -71,6 +71,14 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "vmap of a tree": lambda t, x, y: t.vmap(lambda p: {"s": p["a"] + p["b"]}, in_dims=({"a": 0, "b": None},))(
         {"a": x, "b": y}
     )["s"],
+    "by two variables": lambda t, x, y: t.func.jacrev(
+        t.func.jacrev(lambda a, b: t.exp(-((a - b) ** 2).sum()), argnums=1), argnums=0
+    )(x, y),
+    "a pullback in a function": lambda t, x, y: t.func.jacrev(lambda g: t.func.vjp(t.sin, x)[1](g)[0])(y),
+    "a pullback made before": lambda t, x, y: (lambda f: t.func.jacrev(lambda g: f(g)[0] * g)(y))(
+        t.func.vjp(t.sin, x)[1]
+    ),
+    "a push inside": lambda t, x, y: t.func.jacrev(lambda v: t.func.jvp(t.sin, (x * v,), (v,))[1])(y),
     "per sample": lambda t, x, y: per_sample(t),
     "ensemble": lambda t, x, y: ensemble(t),
 }

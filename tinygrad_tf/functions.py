@@ -391,8 +391,13 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 row_stack = vstack
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products named by letters: einsum("bthd,bshd->bhts", query, key)."""
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products named by letters: einsum("bthd,bshd->bhts", query, key).
+
+    Or by numbers from 0 to 51, as einsum(query, [0, 1, 3], key, [0, 2, 3], [0, 1, 2]), and `...` in these lists.
+    """
+    if isinstance(equation, Tensor) and operands and isinstance(operands[0], (list, tuple)):
+        return by_letters.einsum(*by_letters.lettered((equation, *operands)))
     if not isinstance(equation, str):
         raise TypeError(f"einsum: equation must be a string such as 'ij,jk->ik', got {type(equation).__name__}")
     return by_letters.einsum(equation, *operands)

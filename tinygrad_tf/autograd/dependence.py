@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container
 
 from tinygrad_tf.engine import Node, Tensor, current_node
 
 
-def depends_on_others(t: Tensor, own: Collection[Node | None]) -> bool:
+def depends_on_others(t: Tensor, own: Container[Node | None]) -> bool:
     """Whether the graph of t leads to a leaf that is not among `own`."""
     todo, seen = [current_node(t)], set[int]()
     while todo:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from tinygrad_tf.autograd import enable_grad
 from tinygrad_tf.autograd.dependence import depends_on_others
@@ -19,8 +21,26 @@ Func = Callable[..., Any]
 Argnums = int | tuple[int, ...]
 
 
+class _Running(threading.local):
+    """The levels whose functions are running, from the outermost in."""
+
+    def __init__(self) -> None:
+        self.levels: list[_Level] = []
+
+
+_running = _Running()
+_copies = WeakSet[Node | None]()  # of all levels
+
+
+class _Unclaimed:
+    """The copies that no function which is still running differentiates by: they are nobody's any more."""
+
+    def __contains__(self, node: object) -> bool:
+        return node in _copies and not any(node in level.own for level in _running.levels)
+
+
 class _Level:
-    """The inputs of one transformation: copies that it differentiates by, and what depends on nothing but them."""
+    """The inputs of one transformation: copies that it differentiates by, and what depends on nothing but copies."""
 
     def __init__(self, name: str, trees: Any):
         self.name, self.own = name, set[Node | None]()
@@ -35,8 +55,22 @@ class _Level:
         if x.requires_grad:  # of a level outside: its own step in that graph
             return x.view_as(x)
         made = x.detach().requires_grad_()
-        self.own.add(made.node)
+        self.adopt([made])
         return made
+
+    def adopt(self, leaves: Sequence[Tensor]) -> None:
+        """Count leaves among the level's own copies."""
+        nodes = [leaf.node for leaf in leaves]
+        self.own.update(nodes)
+        _copies.update(nodes)
+
+    def call(self, func: Func, args: Sequence[Any], kwargs: Any) -> Any:
+        """The function, as the innermost level that is running."""
+        _running.levels.append(self)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _running.levels.pop()
 
     def gradients(self, outputs: Sequence[Tensor], weights: Sequence[Any]) -> list[Tensor]:
         """Of the outputs, weighted and added, by all copies; zeros where there is no way to one."""
@@ -44,10 +78,10 @@ class _Level:
         return [zeros_like(x) if g is None else g for g, x in zip(found, self.leaves, strict=True)]
 
     def outside(self, tree: Any) -> Any:
-        """The results for the level outside: without a graph, unless they depend on more than this level's copies."""
+        """The results for the level outside: without a graph, unless they depend on what is outside, too."""
 
         def handed_over(t: Any) -> Any:
-            return t.detach() if isinstance(t, Tensor) and not depends_on_others(t, self.own) else t
+            return t.detach() if isinstance(t, Tensor) and not depends_on_others(t, _Unclaimed()) else t
 
         return mapped(tree, handed_over)
 
@@ -59,7 +93,7 @@ class _Linear:
         self.level, self.out = level, out
         self.outputs = _tensors(level.name, out)
         self.push = Pushforward(self.outputs, level.leaves)
-        level.own.update(v.node for v in self.push.weights)
+        level.adopt(self.push.weights)
 
     def along(self, tangents: Any) -> Any:
         """J v, in the form of the function's results."""
@@ -87,7 +121,7 @@ def _called(name: str, func: Func, argnums: Argnums, has_aux: bool, args: Any, k
     given = list(args)
     for n, tree in zip(numbers, level.trees, strict=True):
         given[n] = tree
-    out = func(*given, **kwargs)
+    out = level.call(func, given, kwargs)
     if not has_aux:
         return level, out, None
     if not isinstance(out, tuple) or len(out) != 2:

@@ -7,6 +7,8 @@ are its batch, axes that only these two have are summed over, and the others are
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from string import ascii_letters
 from typing import Any
 
 from tinygrad_tf.engine import Tensor, expand
@@ -39,6 +41,19 @@ def einsum(equation: str, *operands: Any) -> Any:
         later = {*result, *(name for _, names in pairs[i + 1 :] for name in names)}
         tensor, axes = _product(tensor, axes, other, other_axes, later)
     return _arranged(tensor, axes, result)
+
+
+def lettered(given: Sequence[Any]) -> tuple[Any, ...]:
+    """The equation and the operands for tensors that are each followed by a list of numbers, with the result's last."""
+    terms = ",".join(map(_term, given[1::2]))
+    return (f"{terms}->{_term(given[-1])}" if len(given) % 2 else terms), *given[: len(given) // 2 * 2 : 2]
+
+
+def _term(numbers: Any) -> str:
+    """The letters of a list of numbers: 0 is A, 26 is a."""
+    if not isinstance(numbers, (list, tuple)) or not all(n is ... or n in range(52) for n in numbers):
+        raise ValueError(f"einsum: axes must be lists of numbers from 0 to 51, or ..., got {numbers!r:.60}")
+    return "".join("..." if n is ... else ascii_letters[(n + 26) % 52] for n in numbers)
 
 
 def _names(equation: str, term: str, t: Any) -> Axes:
