@@ -105,6 +105,8 @@ def test_a_preset_and_what_is_given_beside_it(text, capsys):
     assert config["learning_rate"] == PRESETS["quick"]["learning_rate"] and config["steps"] == 2
     for name in PRESETS:
         assert TrainConfig(**preset(name)).as_dict() == TrainConfig().as_dict() | PRESETS[name]
+    told = TrainConfig.__dataclass_fields__["matmul_precision"].metadata["help"]
+    assert {f"[default: {PRESETS[name]['matmul_precision']}]" in told for name in PRESETS} == {True}
     message = "--preset must be one of small, quick, baby; got 'large'"
     assert message in refused(capsys, "train", text, "--preset", "large")
     for other in (["--minutes", "1"], ["--resume", "run"]):
