@@ -151,6 +151,14 @@ def test_a_tensor_in_a_list_is_its_one_element(make: Callable[[object], Tensor])
         make([tg.ones(2), tg.ones(2)])
 
 
+def test_numbers_that_are_infinite_or_assigned_fit_into_16_bits_as_in_pytorch() -> None:
+    x, mask = tg.zeros(2, dtype=tg.float16), tg.tensor([True, False])
+    assert x.masked_fill(mask, -math.inf).tolist() == [-math.inf, 0.0] and x.masked_fill(mask, 65504).max() == 65504
+    assert math.isnan(tg.full((1,), math.nan, dtype=tg.float16).item())
+    x[0] = -1e9
+    assert x.tolist() == [-math.inf, 0.0] and x.bfloat16().masked_fill(mask, -1e9).min() < -0.9e9
+
+
 def test_old_constructors_are_types() -> None:
     """As in PyTorch: code asks isinstance(x, torch.LongTensor), and writes them in hints."""
     assert isinstance(tg.ones(2), tg.FloatTensor) and isinstance(tg.nn.Parameter(tg.ones(2)), tg.FloatTensor)
@@ -166,6 +174,9 @@ def test_old_constructors() -> None:
     (tg.Tensor(x) * 3).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0] and not tg.Tensor(tg.ones(2)).requires_grad
     assert tg.ones(1).type() == "torch.FloatTensor" and tg.ones(1).type("torch.LongTensor").dtype is tg.int64
+
+
+HALF = tg.zeros(2, dtype=tg.float16)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +203,12 @@ def test_old_constructors() -> None:
         (lambda: tg.ones(2, 3).t().view(6), RuntimeError, "reshape"),
         (lambda: tg.ones(3).expand(2, 4), RuntimeError, "expand"),
         (lambda: tg.cat([tg.ones(2, 3), tg.ones(2, 4)]), RuntimeError, "cat: sizes must agree"),
+        (lambda: HALF.masked_fill(HALF == 0, -1e9), RuntimeError, "-1.* does not fit into float16, .* use -inf"),
+        (lambda: HALF.clone().fill_(1e5), RuntimeError, "fill_: 100000.0 does not fit into float16"),
+        (lambda: HALF.index_fill(0, tg.tensor([0]), -70000), RuntimeError, "index_fill: -70000 does not fit"),
+        (lambda: tg.full((2,), 65505, dtype=tg.float16), RuntimeError, "full: 65505 does not fit into float16"),
+        (lambda: tg.full((2,), 1e39), RuntimeError, r"full: 1e\+39 does not fit into float32"),
+        (lambda: tg.nn.functional.pad(HALF, (1, 1), value=1e9), RuntimeError, "pad: .* does not fit into float16"),
         (lambda: tg.stack([]), RuntimeError, "at least one"),
         (lambda: tg.cat([]), ValueError, "at least one"),
         (lambda: tg.ones(4).split(2.5), TypeError, "split: split_size must be a whole number, got 2.5"),

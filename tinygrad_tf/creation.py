@@ -220,8 +220,9 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     kind = _kind(
         dtype, None if fill.dtype.kind == "f" and not isinstance(fill_value, (Tensor, np.generic)) else fill.dtype
     )
-    if kind.kind in "iu":
-        fill = fitting("full", fill.item(), kind)
+    if fill.dtype.kind in "iufb":
+        fitted = fitting("full", fill.item(), kind)
+        fill = fitted if kind.kind in "iu" else fill
     with np.errstate(all="ignore"):
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 

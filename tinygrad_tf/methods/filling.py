@@ -11,6 +11,7 @@ from tinygrad_tf import engine, random
 from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.methods._tools import operand
 from tinygrad_tf.ops import inplace
+from tinygrad_tf.ops._types import fitting
 
 if TYPE_CHECKING:
     from tinygrad_tf.tensor import Tensor
@@ -25,6 +26,8 @@ class FillingMethods(engine.Tensor):
         """One number everywhere."""
         if isinstance(value, engine.Tensor) and value.array.ndim:
             raise RuntimeError(f"fill_: value must be a number, got a tensor of shape {value.array.shape}; use copy_")
+        if isinstance(value, (int, float)):
+            fitting("fill_", value, self.array.dtype)
         inplace.set_item(self, ..., operand(value))
         return self  # type: ignore[return-value]
 

@@ -84,12 +84,20 @@ def as_number(x: Any, dtype: np.dtype) -> Any:
         return np.asarray(x).astype(dtype)[()]
 
 
+LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
 def fitting(name: str, value: Any, dtype: np.dtype) -> Any:
     """A number as `dtype` holds it: without its fraction, and negative ones wrapped around where there is no sign.
 
-    One that an integer dtype cannot hold, as -inf, is a RuntimeError: silently it would become some other number.
+    One that it cannot hold, as -inf among integers and -1e9 in float16, is a RuntimeError: silently it would become
+    some other number.
     """
     if dtype.kind not in "iu":
+        largest = LARGEST.get(dtype.name, np.inf)
+        if largest < abs(value) < np.inf:
+            hint = "; for a mask use -inf" if value < 0 else ""
+            raise RuntimeError(f"{name}: {value} does not fit into {dtype}, which ends at {largest:.5g}{hint}")
         return value
     most = int(np.iinfo(dtype).max)
     if not -most - 1 <= value <= most:

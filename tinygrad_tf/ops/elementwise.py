@@ -487,8 +487,9 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.array.shape}; use where"
         )
     check_broadcast("masked_fill: tensor and mask", x.array.shape, mask.array.shape)
-    if x.array.dtype.kind in "iu":
-        number = value.array.item() if isinstance(value, Tensor) else value
-        value = int(fitting("masked_fill", number, x.array.dtype))
+    number = value.array.item() if isinstance(value, Tensor) else value
+    if isinstance(number, (int, float)):
+        number = fitting("masked_fill", number, x.array.dtype)
+        value = int(number) if x.array.dtype.kind in "iu" else value
     filled = where_in_order(mask, value, x)
     return filled if filled.array.dtype == x.array.dtype else cast(filled, dtype=x.array.dtype)

@@ -125,7 +125,9 @@ def set_item(target: Any, key: Any, value: Any) -> None:
 
 def _set(target: Any, key: Any, value: Any) -> None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = fitting("setitem", value, target.array.dtype)
+        kind = target.array.dtype
+        if category(kind) < 2 or kind.itemsize > 2:  # among 16-bit floats PyTorch lets it become inf here
+            value = fitting("setitem", value, kind)
     inputs = (target, value) if isinstance(value, Tensor) else (target,)
     if isinstance(value, Tensor) and value.array.dtype != target.array.dtype:
         _check_cast(value.array, target.array.dtype, key)
