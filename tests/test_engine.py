@@ -1087,6 +1087,12 @@ def test_steps_have_pytorchs_names() -> None:
         assert len(set(names)) == 1, (number, names)
 
 
+def test_what_is_written_into_a_part_is_named() -> None:
+    x = leaf(1.0, 2.0) * 1
+    x[0].mul_(3)
+    assert x.grad_fn.name() == "torch::autograd::CopySlices" and "grad_fn=<CopySlices>" in repr(x)
+
+
 def test_what_is_handed_on_keeps_its_name() -> None:
     """A function that returns its input gives its name to nothing."""
     x = leaf(1.0, 2.0)

@@ -23,6 +23,8 @@ def step_name(kind: str, shape: tuple[int, ...], options: dict[str, Any]) -> str
         return kind
     if kind in BY_DIMENSIONS:
         return BY_DIMENSIONS[kind][len(shape) != 2] + "Backward0"
+    if kind == "put_view":  # what is written into a part of a tensor
+        return "torch::autograd::CopySlices"
     if kind == "getitem":
         kind = _part_of(options["index"])
     number = "0"

@@ -68,7 +68,7 @@ def tensor_repr(t: Any) -> str:
         notes.append(f"dtype=torch.{array.dtype.name}")
     node = t.grad_fn
     if node is not None:
-        notes.append(f"grad_fn=<{node.name()}>")
+        notes.append(f"grad_fn=<{node.name().rpartition('::')[2]}>")
     elif t.requires_grad:
         notes.append("requires_grad=True")
     return _with_notes(prefix + text, notes, len(prefix))
