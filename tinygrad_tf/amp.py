@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.dtypes import array_dtype, as_dtype, bfloat16, float16, float64
-from tinygrad_tf.engine import clock
 from tinygrad_tf.kernels import precision as precision_of_products
 from tinygrad_tf.ops._precision import state
 from tinygrad_tf.optim import Optimizer
@@ -272,7 +271,7 @@ class GradScaler:
                 with np.errstate(all="ignore"):
                     np.multiply(g, g.dtype.type(1.0 / self._scale), out=g)
                     found = found or not bool(np.isfinite(g.sum(dtype=np.float64)))
-                p.grad.storage.changed = next(clock)
+                p.grad.storage.written()
         self._stages[id(optimizer)], self._found[id(optimizer)] = UNSCALED, found
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:

@@ -82,11 +82,12 @@ class Storage:
 
     changed = 0  # of the class until it is written to: most never are, and there is one for each result
     version = 0
+    of_inference = False
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-        if name == "changed":
-            self.version += 1
+    def written(self) -> None:
+        """Note that the memory was changed in place, now."""
+        self.changed = next(clock)
+        self.version += 1
 
     def __call__(self) -> Any:
         """What PyTorch's old x.storage() is told."""
@@ -94,14 +95,9 @@ class Storage:
 
 
 class OfInference(Storage):
-    """Memory that was made in inference mode, where nobody counts what happens to it."""
+    """Memory that was made in inference mode."""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    @property
-    def version(self) -> int:  # type: ignore[override]
-        raise RuntimeError("_version: changes of a tensor made in inference mode are not counted; see .clone()")
+    of_inference = True
 
 
 class Watched(tuple[Any, ...]):

@@ -12,7 +12,6 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
-from tinygrad_tf.graph import OfInference
 from tinygrad_tf.methods import (
     ComparisonMethods,
     ComposedMethods,
@@ -328,6 +327,8 @@ class Tensor(
     @property
     def _version(self) -> int:
         """How often the memory of this tensor, which its views share, was changed in place."""
+        if self.storage.of_inference:
+            raise RuntimeError("_version: changes of a tensor made in inference mode are not counted; see .clone()")
         return self.storage.version
 
     def _is_view(self) -> bool:
@@ -341,7 +342,7 @@ class Tensor(
 
     def is_inference(self) -> bool:
         """Whether the memory of this tensor was made in inference mode."""
-        return isinstance(self.storage, OfInference)
+        return self.storage.of_inference
 
     @property
     def grad_fn(self) -> engine.Node | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
-from tinygrad_tf import graph
+from tinygrad_tf.autograd._recording import mark_storages
 from tinygrad_tf.engine import mode
 
 
@@ -113,25 +112,6 @@ class enable_grad(_Named):
     position = True
 
 
-class _MadeNow(graph.Storage):
-    """What stands for Storage while a thread is in inference mode: the memory made there is of a kind of its own."""
-
-    def __new__(cls) -> Any:
-        return object.__new__(graph.OfInference if mode.inference else PlainStorage)
-
-
-PlainStorage = graph.Storage
-_lock = threading.Lock()
-_entered = 0  # inference modes that are on, in all threads
-
-
-def _count(change: int) -> None:
-    global _entered
-    with _lock:
-        _entered += change
-        graph.Storage = _MadeNow if _entered else PlainStorage  # type: ignore[misc]
-
-
 class inference_mode(_Switch):
     """As no_grad, with a mark on the tensors made inside (is_inference); `inference_mode(False)` records.
 
@@ -165,10 +145,10 @@ class inference_mode(_Switch):
         super().__enter__()
         self.inferring.append(mode.inference)
         mode.inference = self.mode
-        _count(1)
+        mark_storages(True)
 
     def __exit__(self, *_: Any) -> None:
-        _count(-1)
+        mark_storages(False)
         mode.inference = self.inferring.pop()
         super().__exit__()
 

@@ -143,7 +143,7 @@ def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         if not isinstance(t, Tensor):
             raise wants_tensor("increment_version", "tensor", t)
-        t.storage.changed = next(clock)
+        t.storage.written()
 
 
 class saved_tensors_hooks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinygrad_tf.engine import clock
 from tinygrad_tf.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
             tensor.data = given[name]
         elif name in given:
             tensor.array[...] = given[name].array
-            tensor.storage.changed = next(clock)
+            tensor.storage.written()
     return keys
 
 

@@ -10,13 +10,12 @@ import numpy as np
 
 from tinygrad_tf import random
 from tinygrad_tf._layout import laid_out_like
-from tinygrad_tf.engine import clock
 from tinygrad_tf.tensor import Tensor
 
 
 def _put(tensor: Tensor, values: Any) -> Tensor:
     tensor.array[...] = values
-    tensor.storage.changed = next(clock)
+    tensor.storage.written()
     return tensor
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Storage, Tensor, clock, computed, current_node, hand_over, make, mode, primitive
+from tinygrad_tf.engine import Storage, Tensor, computed, current_node, hand_over, make, mode, primitive
 from tinygrad_tf.graph import NoWayBack
 from tinygrad_tf.ops._types import category, fitting
 from tinygrad_tf.ops.index import assign, getitem, mixes, normal_index, split_index
@@ -96,7 +96,7 @@ def overlaps(array: np.ndarray) -> bool:
 
 def adopt(target: Tensor, result: Tensor | None) -> None:
     """Stamp the memory as changed; with a result, make its graph the target's (and that of the base of a view)."""
-    target.storage.changed = next(clock)
+    target.storage.written()
     if result is None:
         return
     if target.view_of is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
@@ -89,9 +89,8 @@ class Adam(Optimizer):
             maximize=group["maximize"],
             plan=self.plans.get(id(group)),
         )
-        now = next(clock)
         for p, _ in members:
-            p.storage.changed = now
+            p.storage.written()
 
     def _update_amsgrad(self, group: dict[str, Any], members: list[tuple[Tensor, dict[str, Any]]], step: int) -> None:
         """Divide by the largest v so far, so that the step size never grows (Reddi et al., 2018)."""
@@ -108,7 +107,7 @@ class Adam(Optimizer):
             np.maximum(largest, v, out=largest)
             root = np.sqrt(largest) / math.sqrt(1.0 - beta2**step) + group["eps"]
             p.array[...] -= m / root * (lr / (1.0 - beta1**step))
-            p.storage.changed = next(clock)
+            p.storage.written()
 
 
 class AdamW(Adam):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import clock, make, recording
+from tinygrad_tf.engine import make, recording
 from tinygrad_tf.optim._line_search import LineSearch, Trial
 from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
 from tinygrad_tf.tensor import Tensor
@@ -199,7 +199,7 @@ class _Run:
         for p, array in zip(self.params, origin, strict=True):
             part = direction[start : start + array.size].reshape(array.shape)
             p.array[...] = array + part * t
-            p.storage.changed = next(clock)
+            p.storage.written()
             start += array.size
 
 

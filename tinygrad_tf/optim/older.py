@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
@@ -51,7 +51,7 @@ class ASGD(Optimizer):
             g = gradient_of(p, group, group["weight_decay"])
             p.array[...] *= 1.0 - lambd * eta
             p.array[...] -= g * eta
-            p.storage.changed = next(clock)
+            p.storage.written()
             state["ax"].array += (p.array - state["ax"].array) * mu
             state["eta"].array[...] = lr / (1.0 + lambd * lr * step) ** group["alpha"]
             state["mu"].array[...] = 1.0 / max(1.0, step - group["t0"])
@@ -96,5 +96,5 @@ class Rprop(Optimizer):
             size[...] = (size * factor).clip(*group["step_sizes"])
             g = np.where(agrees < 0, g.dtype.type(0), g)  # where the sign has changed, this step is left out
             p.array[...] -= np.sign(g) * size
-            p.storage.changed = next(clock)
+            p.storage.written()
             state["prev"].array[...] = g

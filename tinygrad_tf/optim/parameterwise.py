@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
@@ -36,7 +36,7 @@ class Parameterwise(Optimizer):
             if decoupled:
                 p.array[...] *= 1.0 - lr * decay
             p.array[...] -= self.move(group, state, g, lr, float(state["step"].array))
-            p.storage.changed = next(clock)
+            p.storage.written()
 
     def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
         """The state of a parameter before its first step."""

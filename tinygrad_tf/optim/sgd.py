@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
 from tinygrad_tf.tensor import Tensor
 
@@ -56,4 +56,4 @@ class SGD(Optimizer):
                 m = state["momentum_buffer"].array
                 d = d + m * momentum if group["nesterov"] else m
             p.array[...] -= d * lr
-            p.storage.changed = next(clock)
+            p.storage.written()

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinygrad_tf import ops
 from tinygrad_tf.creation import zeros
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor
 
@@ -49,7 +49,7 @@ def _shorten(weight: Tensor, ids: np.ndarray, max_norm: float, norm_type: float)
         factors = max_norm / (lengths[long] + 1e-7)
     if long.any():
         table[used[long]] *= factors.astype(table.dtype)[:, None]
-        weight.storage.changed = next(clock)
+        weight.storage.written()
 
 
 def _by_frequency(rows: Tensor, ids: np.ndarray) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import ops
-from tinygrad_tf.engine import clock
 from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.ops._types import check_floats
 from tinygrad_tf.regions import wide
@@ -90,7 +89,7 @@ def batch_norm(
         for running, batch in ((running_mean, mean.array), (running_var, var.array * (count / (count - 1)))):
             if running is not None:
                 running.array += (batch.reshape(-1) - running.array) * running.dtype.type(momentum)
-                running.storage.changed = next(clock)
+                running.storage.written()
     else:
         if running_mean is None or running_var is None:
             raise RuntimeError("batch_norm: running_mean and running_var are needed outside of training")
@@ -145,7 +144,7 @@ def instance_norm(
     for running, found in statistics:
         if running is not None:
             running.array += (found().mean(0) - running.array) * running.dtype.type(momentum)
-            running.storage.changed = next(clock)
+            running.storage.written()
     return group_norm(input, shape[1], weight, bias, eps)
 
 

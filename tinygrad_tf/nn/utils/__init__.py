@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import clock, make
+from tinygrad_tf.engine import make
 from tinygrad_tf.functions import cat
 from tinygrad_tf.nn.utils import parametrizations as parametrizations
 from tinygrad_tf.nn.utils import parametrize as parametrize
@@ -71,9 +71,8 @@ def clip_grad_norm_(
     share = float(max_norm) / (total + 1e-6)
     if share < 1.0 or not math.isfinite(total):
         _scale([g.array for g in gradients], share)
-        now = next(clock)
         for g in gradients:
-            g.storage.changed = now
+            g.storage.written()
     return norm
 
 
@@ -91,7 +90,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Cut every entry of every gradient to [-clip_value, clip_value]."""
     for g in _gradients(parameters):
         np.clip(g.array, -clip_value, clip_value, out=g.array)
-        g.storage.changed = next(clock)
+        g.storage.written()
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
@@ -105,5 +104,5 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Any]) -> None:
     for p in parameters:
         size = p.array.size
         p.array[...] = vec.array[start : start + size].reshape(p.array.shape)
-        p.storage.changed = next(clock)
+        p.storage.written()
         start += size
