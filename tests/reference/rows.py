@@ -43,7 +43,8 @@ def counterpart(function: Any, library: Any) -> Any:
     name = getattr(function, "__name__", getattr(getattr(function, "forward", None), "__name__", ""))
     in_class = getattr(function, "__qualname__", "").startswith("Tensor.")
     owners = (library.Tensor,) if in_class else (library.nn.functional, library.linalg, library)
-    return next((getattr(owner, name) for owner in owners if hasattr(owner, name)), None)
+    found = (getattr(owner, name, None) for owner in owners)  # which may be a file of that name
+    return next((thing for thing in found if callable(thing)), None)
 
 
 class _Globals(dict[str, Any]):
