@@ -102,7 +102,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         return _matmul_into(out, a, b, stack, accumulate)
     if accumulate:
         raise ValueError("matmul: accumulate=True adds to out, which must be given; got None")
-    if _is_small(math.prod(stack) if stack else 1, M, N, K) and a.flags.forc and b.flags.forc:
+    if _is_small(math.prod(stack) if stack else 1, M, N, K) and _blas_reads(a) and _blas_reads(b):
         return np.matmul(a, b)
     if stack and (M * N * K <= TINY or (M == N == 1 and K <= DEEPEST_DOT)):
         return np.matmul(a, b)
@@ -227,6 +227,14 @@ def _stack(a: Array, b: Array) -> tuple[int, ...]:
 def _is_small(items: int, M: int, N: int, K: int) -> bool:
     """Whether the product is left to NumPy (a product with a vector is not: BLAS gives even small ones to threads)."""
     return items * M * N * K <= SMALL and M > 1 and N > 1
+
+
+def _blas_reads(x: Array) -> bool:
+    """Whether NumPy gives matrices to BLAS as they lie, also transposed or cut from others; if not, it is slow."""
+    if x.flags.c_contiguous:
+        return True
+    (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
+    return (column == size and row >= columns * size) or (row == size and column >= rows * size)
 
 
 def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int, whole: bool = False) -> None:

@@ -84,7 +84,8 @@ def as_number(x: Any, dtype: np.dtype) -> Any:
         return np.asarray(x).astype(dtype)[()]
 
 
-LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+# By dtype.char (E: the bfloat16 of ml_dtypes), as NumPy spells out a dtype.name anew each time.
+LARGEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e38}
 
 
 def fitting(name: str, value: Any, dtype: np.dtype) -> Any:
@@ -94,7 +95,7 @@ def fitting(name: str, value: Any, dtype: np.dtype) -> Any:
     some other number.
     """
     if dtype.kind not in "iu":
-        largest = LARGEST.get(dtype.name, np.inf)
+        largest = LARGEST.get(dtype.char, np.inf)
         if largest < abs(value) < np.inf:
             hint = "; for a mask use -inf" if value < 0 else ""
             raise RuntimeError(f"{name}: {value} does not fit into {dtype}, which ends at {largest:.5g}{hint}")

@@ -267,7 +267,9 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     tensors = [t for t in tensors if t.array.shape != (0,)] or tensors[:1]  # an empty 1-d tensor fits everywhere
     for t in tensors:
         shape = t.array.shape
-        if len(shape) != len(like) or any(m != n for i, (m, n) in enumerate(zip(shape, like, strict=True)) if i != dim):
+        if shape != like and (
+            len(shape) != len(like) or shape[:dim] != like[:dim] or shape[dim + 1 :] != like[dim + 1 :]
+        ):
             raise RuntimeError(f"cat: sizes must agree in all dimensions but {dim}, got {shapes}")
     return _joined(cat_, tensors, dim)
 
