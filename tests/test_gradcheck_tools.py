@@ -279,7 +279,7 @@ def test_plugin(tmp_path: Path) -> None:
         "-p",
         "no:cacheprovider",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}  # whose options would be printed, too
     result = subprocess.run(
         [*command, "--gradcheck-summary", "-n", "2", "test_mine.py"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
