@@ -288,7 +288,11 @@ WORDS: list[tuple[str, str, list[str]]] = [
     ("gradient clipping (梯度裁剪)", "max_norm=1.0", ["nn/utils/__init__.py:clip_grad_norm_"]),
     ("gradient accumulation (梯度累积)", "small batches for a large one", ["training/loop.py:accumulate_gradients"]),
     ("gradient checkpointing (梯度检查点)", "time for memory", ["utils/checkpoint.py:checkpoint"]),
-    ("mixed precision (混合精度)", "16-bit operands, losses in 32", ["amp.py:autocast", "amp.py:GradScaler"]),
+    (
+        "mixed precision (混合精度)",
+        "16-bit operands, losses in 32",
+        ["amp/autocast_mode.py:autocast", "amp/grad_scaler.py:GradScaler"],
+    ),
     ("early stopping (早停)", "when validation stops to improve", ["training/early_stopping.py:EarlyStopping"]),
     ("overfit one batch (先在小数据集上过拟合)", "the first thing to check", ["training/overfit.py:overfit_one_batch"]),
 ]
