@@ -99,7 +99,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         )
     stack = _stack(a, b) if a.ndim > 2 or b.ndim > 2 else ()
     if out is not None:
-        return _matmul_into(out, a, b, stack, accumulate)
+        return _matmul_into(out, a, b, stack, accumulate, whole)
     if accumulate:
         raise ValueError("matmul: accumulate=True adds to out, which must be given; got None")
     if _is_small(math.prod(stack) if stack else 1, M, N, K) and _blas_reads(a) and _blas_reads(b):
@@ -113,13 +113,16 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     return c
 
 
-def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumulate: bool) -> Array:
+def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumulate: bool, whole: bool) -> Array:
     shape = (*stack, a.shape[-2], b.shape[-1])
     if out.shape != shape or out.dtype != a.dtype:
         raise ValueError(f"matmul: out must be {a.dtype} of shape {shape}, got {out.dtype} of shape {out.shape}")
+    if not accumulate:
+        out[...] = matmul(a, b, whole=whole)  # the same bits, whoever multiplies
+        return out
     direct = out.flags.carray and not np.may_share_memory(out, a) and not np.may_share_memory(out, b)
     c = out if direct else np.array(out, order="C")
-    _multiply_stacks(a, b, stack, c, ACCUMULATE if accumulate else PUT)
+    _multiply_stacks(a, b, stack, c, ACCUMULATE, whole)
     if c is not out:
         out[...] = c
     return out
