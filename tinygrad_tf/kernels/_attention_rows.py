@@ -90,22 +90,21 @@ def unpack_columns(typing, rows, columns, panel, p0, factors, f0, C, c0, c_row):
         builder = e.builder
         flags = ir.VectorType(ir.IntType(1), e.lanes)
         spoilt = e.variable(ir.Constant(flags, [0] * e.lanes))
-        with (
-            cgutils.for_range_slice(builder, I64(0), rows, I64(e.lanes)) as (q, _),
-            e.vectors_of(columns) as (d, _),
-        ):
+        with cgutils.for_range_slice(builder, I64(0), rows, I64(e.lanes)) as (q, _):
             factor = e.load(e.at(e.pointer(e.kind, factors, f0), q))
-            none, inside = builder.fcmp_ordered("==", factor, e.zero), e.inside(columns, d)
-            start = e.at(e.pointer(e.kind, panel, e.row_offset(p0, d)), q)
-            square = [builder.fmul(e.load(e.at(start, I64(i * e.width))), factor) for i in range(e.lanes)]
-            square = _transposed(e, [builder.select(none, e.zero, row) for row in square])
-            for i, row in enumerate(square):
-                at = builder.add(q, I64(i))
-                there = e.splat(builder.icmp_signed("<", at, rows), flags)
-                mask = builder.and_(inside, there)
-                bad = builder.and_(mask, builder.fcmp_unordered("uno", row, row))
-                builder.store(builder.or_(builder.load(spoilt), bad), spoilt)
-                e.store(row, e.at(e.pointer(e.kind, C, builder.add(c0, builder.mul(at, c_row))), d), 0, mask)
+            none = builder.fcmp_ordered("==", factor, e.zero)
+
+            def unpack(d, mask):
+                start = e.at(e.pointer(e.kind, panel, e.row_offset(p0, d)), q)
+                square = [builder.fmul(e.load(e.at(start, I64(i * e.width))), factor) for i in range(e.lanes)]
+                square = _transposed(e, [builder.select(none, e.zero, row) for row in square])
+                for i, row in enumerate(square):
+                    at = builder.add(q, I64(i))
+                    with builder.if_then(builder.icmp_signed("<", at, rows)):
+                        _note_nan(e, row, mask, spoilt)
+                        e.store(row, e.at(e.pointer(e.kind, C, builder.add(c0, builder.mul(at, c_row))), d), 0, mask)
+
+            e.each_vector(columns, unpack)
         return _any(e, spoilt)
 
     return BOOL(INT, INT, panel, INT, factors, INT, C, INT, INT), emitted(body, 2)
@@ -172,10 +171,12 @@ def row_dots(typing, rows, columns, G, g0, g_row, O, o0, o_row, total, t0):
             left = e.pointer(kind, G, builder.add(g0, builder.mul(q, g_row)))
             right = e.pointer(kind, O, builder.add(o0, builder.mul(q, o_row)))
             products = e.variable(e.zero)
-            with e.vectors_of(columns) as (d, _):
-                mask = e.inside(columns, d)
+
+            def add_products(d, mask):
                 both = (load_numbers(e, e.at(side, d), mask) for side in (left, right))
                 builder.store(e.fma(*both, builder.load(products)), products)
+
+            e.each_vector(columns, add_products)
             sum_ = builder.call(add_up, [e.scalar(0.0), builder.load(products)], fastmath=("reassoc",))
             builder.store(sum_, e.pointer(e.kind, total, builder.add(t0, q)))
 
@@ -195,16 +196,23 @@ def scale_rows(typing, rows, columns, A, a0, a_row, C, c0, c_row, factor):
         with cgutils.for_range(builder, rows) as loop:
             source = e.pointer(e.kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
             target = e.pointer(e.kind, C, builder.add(c0, builder.mul(loop.index, c_row)))
-            with e.vectors_of(columns) as (d, _):
-                mask = e.inside(columns, d)
+
+            def scale(d, mask):
                 product = builder.select(none, e.zero, builder.fmul(e.load(e.at(source, d), 0, mask), factor))
                 e.store(product, e.at(target, d), 0, mask)
-                builder.store(
-                    builder.or_(builder.load(spoilt), builder.fcmp_unordered("uno", product, product)), spoilt
-                )
+                _note_nan(e, product, mask, spoilt)
+
+            e.each_vector(columns, scale)
         return _any(e, spoilt)
 
     return BOOL(INT, INT, A, INT, INT, C, INT, INT, A.dtype), emitted(body, 2)
+
+
+def _note_nan(e, vector, mask, spoilt):
+    """Remember in `spoilt` the lanes of a vector, within the mask, that hold a NaN."""
+    bad = e.builder.fcmp_unordered("uno", vector, vector)
+    bad = bad if mask is None else e.builder.and_(mask, bad)
+    e.builder.store(e.builder.or_(e.builder.load(spoilt), bad), spoilt)
 
 
 def _any(e, flags):

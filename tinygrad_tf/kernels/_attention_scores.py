@@ -17,8 +17,10 @@ from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._tiles import PANEL, lanes
 from tinygrad_tf.kernels._vector import make_tile
 
-HEIGHT = 8 if tiles.HEIGHT > 8 else tiles.HEIGHT  # of a tile: panels, blocks and heads are mostly multiples of 8
+# Panels, blocks and heads are mostly multiples of 8: tiles of 8 rows, or of 6 and 4 where fewer registers are.
+HEIGHT, LOW_HEIGHT = min(8, tiles.HEIGHT), 4
 tile = make_tile(HEIGHT, PANEL, ragged_rows=False, ragged_columns=False)
+low_tile = make_tile(LOW_HEIGHT, PANEL, ragged_rows=False, ragged_columns=False)
 ragged_tile = make_tile(HEIGHT, PANEL, ragged_rows=True, ragged_columns=True)
 
 KEYS = 128  # of a block: their scores, 16 KiB in float32, stay in the first-level cache
@@ -68,15 +70,21 @@ def product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, caref
         careful_product(M, N, K, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, 1, add)
         return
     for j in range(0, N, width):
-        for i in range(0, M, HEIGHT):
+        n, i = min(width, N - j), 0
+        while i < M:
+            m = min(HEIGHT, M - i)
+            if (M - i) % HEIGHT != 0 and m >= LOW_HEIGHT:
+                m = LOW_HEIGHT
             k = min(max(0, i + low), K - 1)
-            depth = max(1, min(K, i + HEIGHT + high) - k)
-            m, n = min(HEIGHT, M - i), min(width, N - j)
+            depth = max(1, min(K, i + m + high) - k)
             a, b, c = a0 + i * a_row + k * a_col, b0 + k * b_row + j, c0 + i * c_row + j
-            if m == HEIGHT and n == width:
+            if n == width and m == HEIGHT:
                 tile(depth, m, n, A, a, a_row, a_col, B, b, b_row, C, c, c_row, add, C, c, c_row)
+            elif n == width and m == LOW_HEIGHT:
+                low_tile(depth, m, n, A, a, a_row, a_col, B, b, b_row, C, c, c_row, add, C, c, c_row)
             else:
                 ragged_tile(depth, m, n, A, a, a_row, a_col, B, b, b_row, C, c, c_row, add, C, c, c_row)
+            i += m
 
 
 @part()

@@ -53,11 +53,7 @@ def make_dots(rows: int, columns: int) -> Callable[..., Any]:
                 for j in range(columns):
                     builder.store(e.fma(x[i], w[j], builder.load(sums[i][j])), sums[i][j])
 
-        whole = builder.sub(K, builder.srem(K, I64(e.lanes)))
-        with cgutils.for_range_slice(builder, I64(0), whole, I64(e.lanes), intp=I64) as (k, _):
-            add_products(k, None)
-        with builder.if_then(builder.icmp_signed("<", whole, K)):
-            add_products(whole, e.mask(builder.sub(K, whole), 0))
+        e.each_vector(K, add_products)
         totals = _sums_of_lanes(e, [builder.load(sum_) for row in sums for sum_ in row])
         for i in range(rows):
             target = e.pointer(of_Y, Y, builder.add(y0, builder.mul(y_row, I64(i))))

@@ -44,9 +44,11 @@ def store_rows(typing, rows, columns, A, a0, a_row, C, c0, c_row):
         with cgutils.for_range(builder, rows) as loop:
             source = e.pointer(e.kind, A, builder.add(a0, builder.mul(loop.index, a_row)))
             target = e.pointer(kind, C, builder.add(c0, builder.mul(loop.index, c_row)))
-            with e.vectors_of(columns) as (d, _):
-                mask = e.inside(columns, d)
+
+            def copy(d, mask):
                 _store(e, e.load(e.at(source, d), 0, mask), e.at(target, d), mask)
+
+            e.each_vector(columns, copy)
 
     kind = C
     return VOID(INT, INT, A, INT, INT, C, INT, INT), emitted(body, 2)
@@ -63,6 +65,9 @@ def _store(e, vector, pointer, mask):
     quiet = builder.or_(builder.lshr(bits, every(e, 16)), every(e, 0x40))
     rounded = builder.select(builder.fcmp_unordered("uno", vector, vector), quiet, rounded)
     where = builder.bitcast(pointer, halves.as_pointer())
+    if mask is None:
+        builder.store(builder.trunc(rounded, halves), where, align=2)
+        return
     function = e._function(
         f"llvm.masked.store.v{e.lanes}i16.p0", ir.FunctionType(ir.VoidType(), [halves, where.type, I32, mask.type])
     )
@@ -76,7 +81,7 @@ def every(e, value):
 
 def load_numbers(e, pointer, mask):
     """A vector of numbers; those of bfloat16 as float32."""
-    if pointer.type.pointee != I16:
+    if pointer.type.pointee != I16 or mask is None:
         return e.load(pointer, 0, mask)
     halves = ir.VectorType(I16, e.lanes)
     where = e.builder.bitcast(pointer, halves.as_pointer())

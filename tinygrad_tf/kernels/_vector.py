@@ -158,6 +158,17 @@ class Emitter:
         position = ir.Constant(number, [vector * self.lanes + lane for lane in range(self.lanes)])
         return self.builder.icmp_signed("<", position, self.splat(count, number))
 
+    def each_vector(self, columns: Any, body: Callable[[Any, Any], None]) -> None:
+        """body(offset, mask) for `columns` elements, a vector at a time; the mask is None where all lanes are inside.
+
+        Only the last vector is masked: on AMD's processors with AVX2, a masked store takes ten times a plain one.
+        """
+        whole = self.builder.sub(columns, self.builder.srem(columns, I64(self.lanes)))
+        with cgutils.for_range_slice(self.builder, I64(0), whole, I64(self.lanes), intp=I64) as (offset, _):
+            body(offset, None)
+        with self.builder.if_then(self.builder.icmp_signed("<", whole, columns)):
+            body(whole, self.mask(self.builder.sub(columns, whole), 0))
+
     def _function(self, name: str, function_type: Any) -> Any:
         return cgutils.get_or_insert_function(self.builder.module, function_type, name)
 
@@ -274,11 +285,7 @@ def make_add_rows(count: int) -> Callable[..., Any]:
                 total = e.fma(weight, e.load(e.at(row, j), 0, mask), total)
             e.store(total, e.at(c, j), 0, mask)
 
-        whole = builder.sub(n, builder.srem(n, I64(e.lanes)))
-        with cgutils.for_range_slice(builder, I64(0), whole, I64(e.lanes), intp=I64) as (j, _):
-            add_at(j, None)
-        with builder.if_then(builder.icmp_signed("<", whole, n)):
-            add_at(whole, e.mask(builder.sub(n, whole), 0))
+        e.each_vector(n, add_at)
         return context.get_dummy_value()
 
     return add_rows
