@@ -31,13 +31,14 @@ from tinygrad_tf.regions import wide
 
 ndarray = np.ndarray  # looked up at every call
 LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
+COSTLY, SEVERAL_PASSES = 1 << 14, 1 << 10  # the same for what takes NumPy long, and for what takes it many passes
 
 
-def _large(a: Any, b: Any) -> bool:
+def _large(a: Any, b: Any, least: int = LARGE) -> bool:
     """Whether a kernel takes the operands, either of which may be a number."""
-    if type(b) is not ndarray or b.size < LARGE or type(a) is not ndarray:
+    if type(b) is not ndarray or b.size < least or type(a) is not ndarray:
         return False
-    return not mode.reference and kernels.elementwise.worth(a, b)
+    return not mode.reference and kernels.elementwise.worth(a, b, least)
 
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
@@ -133,7 +134,7 @@ def power(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * result)
 def exp(x: np.ndarray) -> np.ndarray:
-    return kernels.elementwise.exp(x) if _large(x, x) else np.exp(x)
+    return kernels.elementwise.exp(x) if _large(x, x, COSTLY) else np.exp(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / x)
@@ -153,12 +154,12 @@ def sqrt(x: np.ndarray) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * (1.0 - result * result))
 def tanh(x: np.ndarray) -> np.ndarray:
-    return kernels.elementwise.tanh(x) if _large(x, x) else np.tanh(x)
+    return kernels.elementwise.tanh(x) if _large(x, x, COSTLY) else np.tanh(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: g * (result * (1.0 - result)))
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    if _large(x, x):
+    if _large(x, x, SEVERAL_PASSES):
         return kernels.elementwise.sigmoid(x)
     small = np.exp(-np.abs(x))  # never overflows
     return np.where(x < 0, small, 1) / (1 + small)
