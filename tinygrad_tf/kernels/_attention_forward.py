@@ -37,7 +37,8 @@ from tinygrad_tf.kernels._tiles import PANEL, lanes
 from tinygrad_tf.kernels._vector import HAS_MASKED_LOADS, make_tile
 
 ROW_VECTORS = 4  # of a value that are summed at a time
-row_tile = make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=True)
+row_tile = make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=False)
+ragged_row_tile = make_tile(1, ROW_VECTORS, ragged_rows=False, ragged_columns=True)
 
 
 @parallel
@@ -185,4 +186,7 @@ def attend_row(S, s0, packed, state, target, key, value, D, Dv, i, first, n, mas
     else:
         for d in range(0, Dv, ROW_VECTORS * lanes(S)):
             width = min(Dv - d, ROW_VECTORS * lanes(S))
-            row_tile(n, 1, width, S, s0, 0, 1, V, v + d, v_row, S, target + d, 0, True, S, target + d, 0)
+            if width == ROW_VECTORS * lanes(S):
+                row_tile(n, 1, width, S, s0, 0, 1, V, v + d, v_row, S, target + d, 0, True, S, target + d, 0)
+            else:
+                ragged_row_tile(n, 1, width, S, s0, 0, 1, V, v + d, v_row, S, target + d, 0, True, S, target + d, 0)

@@ -92,9 +92,22 @@ def _picked(e, totals, first, count):
 def _put(e, vector, target, last, add):
     """Write the numbers 0 ... last of a vector, or add them to what is there."""
     builder, count = e.builder, vector.type.count
+    where = builder.bitcast(target, vector.type.as_pointer())
+    all_of_them = builder.icmp_signed("==", last, I64(count - 1))
+    with builder.if_else(all_of_them) as (all_, some):
+        with all_:
+            total = builder.fadd(vector, builder.load(where, align=e.align, typ=vector.type))
+            builder.store(builder.select(add, total, vector), where, align=e.align)
+        with some:
+            _put_some(e, vector, where, last, add)
+
+
+def _put_some(e, vector, where, last, add):
+    """The same by masks, for fewer than all."""
+    builder, count = e.builder, vector.type.count
     numbers = ir.VectorType(I64, count)
     mask = builder.icmp_signed("<=", ir.Constant(numbers, list(range(count))), e.splat(last, numbers))
-    where, align = builder.bitcast(target, vector.type.as_pointer()), I32(e.align)
+    align = I32(e.align)
     name = f"v{count}{'f32' if e.scalar == ir.FloatType() else 'f64'}.p0"
     reads = ir.FunctionType(vector.type, [where.type, I32, mask.type, vector.type])
     writes = ir.FunctionType(ir.VoidType(), [vector.type, where.type, I32, mask.type])
