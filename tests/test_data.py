@@ -90,6 +90,37 @@ def test_wide_characters_without_a_mark_are_not_taken_for_text_with_nuls(
     assert "\0" in read_text(path, "latin-1")
 
 
+@pytest.mark.parametrize(
+    "text", ["日本語の文章です。" * 9, "中文，今天\n" * 9, "안녕하세요 오늘은 날씨가" * 9, "𠀀語\n" * 40_000]
+)
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_chinese_and_the_like_in_wide_characters_without_a_mark_is_told(
+    tmp_path: Path, text: str, encoding: str
+) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_bytes(text.encode(encoding))
+    with pytest.raises(InputError, match=f"is not UTF-8 .*for example --encoding {encoding}"):
+        read_text(path)
+
+
+@pytest.mark.parametrize("encoding", ["shift_jis", "euc_jp", "gb18030"])
+def test_other_encodings_of_chinese_and_the_like_are_not_taken_for_wide_characters(
+    tmp_path: Path, encoding: str
+) -> None:
+    path = tmp_path / "other.txt"
+    path.write_bytes("日本語の文章です。\n天気、今日\n".encode(encoding))
+    with pytest.raises(InputError, match="for example --encoding latin-1"):
+        read_text(path)
+
+
+def test_of_many_files_the_first_are_named(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.txt" for i in range(9)]
+    for path in paths:
+        path.write_text("a")
+    text = read_texts(paths)
+    assert text.source == f"{paths[0]}, {paths[1]}, {paths[2]}, ..." and text.files == 9
+
+
 @pytest.mark.parametrize("text", ["a/b\0c/d/e\0fg\0" * 9, "a line\0\n" * 9, "a\0", "\0", "a\0\0b", "ü\0é" * 5])
 def test_texts_with_a_nul_here_and_there_are_read(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log.txt"

@@ -176,9 +176,9 @@ def _merged(run: Run, request: Request) -> tuple[TrainConfig, list[str]]:
             raise InputError(f"{flag(name)} {value} contradicts {begun}; leave it out, or start a new run")
         if value != before:
             changes.append(f"{name.replace('_', ' ')} {'default' if before is None else before} -> {value}")
-    if request.files and not _same_text(_read(request), run):
+    if request.files and not _same_text(data := _read(request), run):
         begun = f"{run.folder} was begun with, {run.text.get('source')}"
-        raise InputError(f"{', '.join(request.files)}: is not the text that {begun}; leave it out, or start a new run")
+        raise InputError(f"{data.text['source']}: is not the text that {begun}; leave it out, or start a new run")
     return dataclasses.replace(run.config, **request.settings), changes
 
 

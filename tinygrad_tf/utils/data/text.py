@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 import sysconfig
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,9 @@ from tinygrad_tf.utils.errors import InputError
 DEFAULT_CHARACTERS = 3_000_000
 BEGINNING = 1 << 16  # bytes in which an encoding is looked for
 MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+BREAKS = "\n \u3000\u3001\u3002\uff0c"  # line end, space; the space, commas and full stop of Chinese and Japanese
+NO_TEXT = ("Cc", "Cn", "Co", "Cs")  # control characters, unassigned ones, those of private use, halves of pairs
+NAMED = 3  # files that the source of a text names; there may be thousands
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,10 @@ def _decode(data: bytes, name: str, encoding: str) -> str:
         text = data.decode(encoding).removeprefix("\ufeff")
     except UnicodeError as error:
         offset = error.start if isinstance(error, UnicodeDecodeError) else 0
-        guess = next((name for mark, name in MARKS.items() if data.startswith(mark)), "latin-1")
+        guess = next((name for mark, name in MARKS.items() if data.startswith(mark)), "") or _several(data[:BEGINNING])
         raise InputError(
             f"{name}: is not {encoding.upper()} text: byte 0x{data[offset]:02x} at offset {offset}; save it as UTF-8, "
-            f"or say what it is with --encoding (for example --encoding {guess})"
+            f"or say what it is with --encoding (for example --encoding {guess or 'latin-1'})"
         ) from None
     except (LookupError, ValueError):  # ValueError: a NUL in the name
         raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
@@ -100,6 +105,24 @@ def _wide(data: bytes) -> str:
     return ""
 
 
+def _several(data: bytes) -> str:
+    """The encoding of two or four bytes a character in which all of the bytes are text, or nothing.
+
+    Text it is if every character is assigned, none is a control character, and one of the breaks between words occurs:
+    half of such a break is a control byte, as it stands in no text of one byte a character.
+    """
+    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(data)  # the last character may be cut off
+        except UnicodeError:
+            continue
+        if any(mark in text for mark in BREAKS) and all(
+            letter in "\t\n\r" or unicodedata.category(letter) not in NO_TEXT for letter in text
+        ):
+            return encoding
+    return ""
+
+
 def _fourths(data: bytes) -> list[bytes]:
     return [data[i::4] for i in range(4)]
 
@@ -110,7 +133,12 @@ def read_texts(paths: Sequence[str | os.PathLike[str]], encoding: str = "utf-8")
         raise InputError("no text file was named")
     parts = [read_text(path, encoding) for path in paths]
     joined = [part if part.endswith("\n") else part + "\n" for part in parts[:-1]] + parts[-1:]
-    return Text("".join(joined), ", ".join(map(_named, paths)), len(parts))
+    return Text("".join(joined), _source(paths), len(parts))
+
+
+def _source(paths: Sequence[str | os.PathLike[str]]) -> str:
+    names = [_named(path) for path in paths]
+    return ", ".join(names) if len(names) <= NAMED else ", ".join([*names[:NAMED], "..."])
 
 
 def _named(path: str | os.PathLike[str]) -> str:
