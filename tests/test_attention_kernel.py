@@ -412,3 +412,19 @@ def test_threads_do_not_change_a_bit():
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("T", [1, 2, 6, 7, 40])
+def test_weights_of_large_scores_are_none_above_one(T, size):
+    """With one-hot weights the value's gradient is a sum of rows of g, exactly, however large the scores are."""
+    query, key, value, g = (normal(2, 2, T, 16, seed=i) for i in range(4))
+    query *= np.float32(size)
+    mask = np.zeros((T, T), np.float32)
+    out, logsumexp = kernels.attention(query, key, value, mask, False, 1.0)
+    *_, dvalue, dmask = kernels.attention_backward(
+        g, query, key, value, mask, out, logsumexp, False, 1.0, need_mask=True
+    )
+    exact = reference_gradients(*map(wide, (g, query, key, value, mask)), False, 1.0)
+    np.testing.assert_allclose(dvalue, exact[2], atol=2e-6 * T)
+    np.testing.assert_allclose(dmask, exact[3].sum((0, 1)), atol=1e-4)

@@ -46,6 +46,7 @@ from tinygrad_tf.kernels._vector import lane_count
 from tinygrad_tf.kernels.cast import cast
 
 FEW = 6  # queries: up to here, one by one is faster than a panel
+LARGE = 32  # scores: up to here, their rounding moves weights by no more than that of other sums does
 SMALLEST_BLOCK = 1 << 20  # multiply-adds: some ten microseconds, against one or two for another thread to come
 SMALLEST_BLOCK_OF_ROWS = 1 << 17  # one by one, each number that is read is used once
 PARTS, PART = 8, 128  # units of the backward pass that are wanted at least, and keys that each has at least
@@ -91,15 +92,18 @@ def attention(query, key, value, mask, is_causal, scale, window=None, slopes=Non
     return out, logsumexp
 
 
-def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, logsumexp, target):
-    """Write out[b, h, i] to memory[b * target[0] + h * target[1] + i * target[2] ...], and logsumexp."""
+def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, logsumexp, target, few=FEW):
+    """Write out[b, h, i] to memory[b * target[0] + h * target[1] + i * target[2] ...], and logsumexp.
+
+    Up to `few` queries are done one by one, others in panels.
+    """
     dtype = query.dtype
     B, H, Tq, D = query.shape
     Hk, Tk, Dv = value.shape[1:]
     query, query_place = place(query)
     key, key_place = place(key)
     value, value_place = place(value)
-    if Tq > FEW:
+    if Tq > few:
         width = PANEL * lane_count(dtype.itemsize)
         run, total = attend_panels, B * H * math.ceil(Tq / width)
         each = SMALLEST_BLOCK // (width * Tk * (D + Dv) + 1)
@@ -111,6 +115,19 @@ def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, l
         _place_mask(mask), memory, target, logsumexp, _slopes(slopes, dtype, H), bool(is_causal), _window(window),
         dtype.type(scale),
     )  # fmt: skip
+
+
+def _logsumexp_of_panels(query, key, value, *rest):
+    """The logarithms of the denominators, of scores with the bits that the backward pass gives them.
+
+    Few queries have been done one by one, in sums of another order. exp(score - logsumexp) tells how far apart the two
+    are, and that grows with the scores: of 1e4 in float32, weights would be off by a thousandth, and soon be above 1.
+    """
+    B, H, Tq, _ = query.shape
+    Dv = value.shape[3]
+    memory, logsumexp = np.empty(B * Tq * H * Dv, query.dtype), np.empty((B, H, Tq), query.dtype)
+    _attend(query, key, value, *rest, memory, logsumexp.ravel(), (Tq * H * Dv, Dv, H * Dv), few=0)
+    return logsumexp
 
 
 def attention_backward(
@@ -148,8 +165,10 @@ def attention_backward(
         return results[0][..., :D], results[1][..., :D], results[2][..., :Dv], results[3]
     dmask = None
     if need_mask:
-        dmask = _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes)
+        dmask = _mask_gradient(g, query, key, value, mask, out, is_causal, scale, window, slopes)
     mask = _broadcast(mask, dtype, (B, H, Tq, Tk))
+    if Tq <= FEW and (np.abs(logsumexp) > LARGE).any():
+        logsumexp = _logsumexp_of_panels(query, key, value, mask, is_causal, scale, window, slopes)
     query, query_place = place(query)
     key, key_place = place(key)
     value, value_place = place(value)
@@ -245,12 +264,18 @@ def reference(query, key, value, mask, is_causal, scale, window=None, slopes=Non
     key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
     scores = query @ key.swapaxes(-1, -2) * dtype_of(query)(scale)
     scores = restricted(scores, 0, mask, is_causal, window, slopes)
+    weights, logsumexp = _weights(scores)
+    return weights @ value, logsumexp
+
+
+def _weights(scores):
+    """The softmax over the last axis, zeros where all is -inf, and the logarithms of its denominators."""
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(top > -np.inf, top, 0))
     total = weights.sum(-1, keepdims=True)
     with np.errstate(divide="ignore"):
         logsumexp = np.where(top > -np.inf, top + np.log(total), -np.inf)[..., 0]
-    return weights / np.where(total > 0, total, 1) @ value, logsumexp
+    return weights / np.where(total > 0, total, 1), logsumexp
 
 
 def dtype_of(x):
@@ -276,7 +301,7 @@ def restricted(scores, first_query, mask, is_causal, window, slopes):
     return np.where(hidden, scores.dtype.type(-np.inf), scores)
 
 
-def _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale, window, slopes):
+def _mask_gradient(g, query, key, value, mask, out, is_causal, scale, window, slopes):
     """The gradient for a float mask: weights * (g V^T - rowsum(g * out)), some rows of one head at a time."""
     total = np.zeros(mask.shape, query.dtype)
     view = total.reshape((1,) * (4 - mask.ndim) + mask.shape)
@@ -290,8 +315,7 @@ def _mask_gradient(g, query, key, value, mask, out, logsumexp, is_causal, scale,
         head_mask = _mask_of_head(mask, b, h)
         scores = query[one] @ key[b : b + 1, h // group, None].swapaxes(-1, -2) * query.dtype.type(scale)
         scores = restricted(scores, i, head_mask, is_causal, window, None if slopes is None else slopes[h : h + 1])
-        shift = logsumexp[one][..., None]
-        weights = np.exp(scores - np.where(shift > -np.inf, shift, 0))
+        weights = _weights(scores)[0]
         upper = g[one] @ value[b : b + 1, h // group, None].swapaxes(-1, -2)
         gradient = weights * (upper - (g[one] * out[one]).sum(-1, keepdims=True))
         gradient = np.where(weights > 0, gradient, 0)
