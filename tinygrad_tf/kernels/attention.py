@@ -117,7 +117,7 @@ def _attend(query, key, value, mask, is_causal, scale, window, slopes, memory, l
     )  # fmt: skip
 
 
-def _logsumexp_of_panels(query, key, value, *rest):
+def _logsumexp_of_panels(query, key, value, mask, is_causal, scale, window, slopes):
     """The logarithms of the denominators, of scores with the bits that the backward pass gives them.
 
     Few queries have been done one by one, in sums of another order. exp(score - logsumexp) tells how far apart the two
@@ -126,7 +126,10 @@ def _logsumexp_of_panels(query, key, value, *rest):
     B, H, Tq, _ = query.shape
     Dv = value.shape[3]
     memory, logsumexp = np.empty(B * Tq * H * Dv, query.dtype), np.empty((B, H, Tq), query.dtype)
-    _attend(query, key, value, *rest, memory, logsumexp.ravel(), (Tq * H * Dv, Dv, H * Dv), few=0)
+    _attend(
+        query, key, value, mask, is_causal, scale, window, slopes,
+        memory, logsumexp.ravel(), (Tq * H * Dv, Dv, H * Dv), few=0,
+    )  # fmt: skip
     return logsumexp
 
 
