@@ -31,6 +31,7 @@ FLOORS = [
         "fft",
         "linalg",
         "matrix_functions",
+        "special",
     ],
     ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing"],
     ["generation"],

@@ -20,7 +20,7 @@ from typing import Any as _Any
 
 from tinygrad_tf import dtypes as _dtypes
 from tinygrad_tf import amp as amp, autograd as autograd, fft as fft, linalg as linalg
-from tinygrad_tf import nn as nn, optim as optim, utils as utils
+from tinygrad_tf import nn as nn, optim as optim, special as special, utils as utils
 from tinygrad_tf._device import device as device
 from tinygrad_tf._version import __version__ as __version__
 from tinygrad_tf.autograd import (
@@ -65,6 +65,13 @@ from tinygrad_tf.random import (
     set_rng_state as set_rng_state,
 )
 from tinygrad_tf.serialization import load as load, save as save
+from tinygrad_tf.special import (
+    digamma as digamma,
+    lgamma as lgamma,
+    logaddexp2 as logaddexp2,
+    mvlgamma as mvlgamma,
+    polygamma as polygamma,
+)
 from tinygrad_tf.tensor import Size as Size, Tensor as Tensor
 
 dtype = _dtypes.DType
@@ -84,7 +91,7 @@ def _look_further(package: str, name: str) -> _Any:
     return _importlib.import_module(f"{__name__}.as_torch").find(package, name)
 
 
-_packages = "autograd fft linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler utils"
+_packages = "autograd fft linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler special utils"
 for _package in ("", "utils.data", *_packages.split()):
     _module = _sys.modules[f"{__name__}.{_package}".rstrip(".")]
     _module.__dict__["__getattr__"] = _partial(_look_further, _package)

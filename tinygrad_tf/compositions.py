@@ -58,8 +58,8 @@ def sinc(input: Tensor) -> Tensor:
 
 
 def erfc(input: Tensor) -> Tensor:
-    """1 - erf(x)."""
-    return 1.0 - input.erf()
+    """1 - erf(x), exact where erf(x) is near 1, too."""
+    return special.erfc(input)
 
 
 def xlogy(input: Any, other: Any) -> Tensor:

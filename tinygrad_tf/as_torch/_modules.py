@@ -122,12 +122,6 @@ def _modules() -> dict[str, dict[str, Any]]:
             "device_count": zero,
             **{name: refused(f"accelerator.{name}") for name in ("current_device_index", "synchronize")},
         },
-        "special": {
-            "expit": tinygrad_tf.sigmoid,
-            "softmax": nn.functional.softmax,
-            "log_softmax": nn.functional.log_softmax,
-            **{name: getattr(tinygrad_tf, name) for name in SPECIAL},
-        },
         "cuda": {
             "_initialized": False,
             "OutOfMemoryError": OutOfMemoryError,
@@ -297,7 +291,6 @@ IN_PLACE = (  # methods that PyTorch has as functions, too
     "log1p", "log2", "logit", "nan_to_num", "neg", "negative", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sin",
     "sinh", "sqrt", "square", "tan", "tanh", "trunc", "zero",
 )  # fmt: skip
-SPECIAL = ("erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "logit", "logsumexp", "round", "sinc", "xlogy")
 
 
 class Module(types.ModuleType):

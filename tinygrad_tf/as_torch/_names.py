@@ -13,7 +13,7 @@ from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 NAMESPACES = (
     "", "Tensor", "linalg", "fft", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func",
     "distributions", "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module",
-    "optim", "optim.Optimizer", "optim.lr_scheduler", "optim.swa_utils", "testing",
+    "optim", "optim.Optimizer", "optim.lr_scheduler", "optim.swa_utils", "special", "testing",
     "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ComposedMethods(engine.Tensor):
-    """Their names; the functions, documented, are in compositions, matrix_functions and complex_numbers."""
+    """Their names; the functions, documented, are in compositions, matrix_functions, special and complex_numbers."""
 
     __slots__ = ()
 
@@ -32,6 +32,8 @@ class ComposedMethods(engine.Tensor):
         cross: Callable[..., Tensor]
         deg2rad: Callable[..., Tensor]
         diagflat: Callable[..., Tensor]
+        digamma: Callable[..., Tensor]
+        digamma_: Callable[..., Tensor]
         dist: Callable[..., Tensor]
         erfc: Callable[..., Tensor]
         fmax: Callable[..., Tensor]
@@ -45,10 +47,17 @@ class ComposedMethods(engine.Tensor):
         is_nonzero: Callable[..., bool]
         isneginf: Callable[..., Tensor]
         isposinf: Callable[..., Tensor]
+        lgamma: Callable[..., Tensor]
+        lgamma_: Callable[..., Tensor]
+        logaddexp2: Callable[..., Tensor]
         lu_solve: Callable[..., Tensor]
         matrix_exp: Callable[..., Tensor]
         matrix_power: Callable[..., Tensor]
+        mvlgamma: Callable[..., Tensor]
+        mvlgamma_: Callable[..., Tensor]
         pinverse: Callable[..., Tensor]
+        polygamma: Callable[..., Tensor]
+        polygamma_: Callable[..., Tensor]
         positive: Callable[..., Tensor]
         qr: Callable[..., _QR]
         rad2deg: Callable[..., Tensor]

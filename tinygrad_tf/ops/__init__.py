@@ -9,6 +9,7 @@ from tinygrad_tf.ops import (
     einsum,
     elementwise,
     fourier,
+    gamma,
     index,
     inplace,
     linalg,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf.engine import primitive
 from tinygrad_tf.ops._types import float_input, promoted_to_float
-from tinygrad_tf.ops.elementwise import beside, div, erf, exp, log, where
+from tinygrad_tf.ops.elementwise import beside, div, erf, exp, exp2, log, log1p, where
 
 
 @primitive(
@@ -30,6 +30,43 @@ def xlogy(a: Any, b: Any) -> np.ndarray:
     log_of_b = np.log(b) if isinstance(b, np.ndarray) else float(np.log(b))
     product = np.asarray(a * log_of_b)
     return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
+
+
+@primitive(
+    prepare=promoted_to_float,
+    a=lambda g, a, b: where((a == 0) & (b <= -1), 0.0, g * log1p(beside(b, g))),
+    b=lambda g, a, b: div(g * a, b + 1.0),
+)
+def xlog1py(a: Any, b: Any) -> np.ndarray:
+    """a log(1 + b), and 0 where a is 0."""
+    product = np.asarray(a * np.log1p(b))
+    return np.where(np.equal(a, 0) & np.equal(b, b), product.dtype.type(0), product)
+
+
+@primitive(
+    prepare=promoted_to_float, a=lambda g, a, result: g * exp2(a - result), b=lambda g, b, result: g * exp2(b - result)
+)
+def logaddexp2(a: Any, b: Any) -> np.ndarray:
+    """log2(2^a + 2^b) without overflow."""
+    return np.logaddexp2(a, b)
+
+
+@primitive(prepare=float_input, x=lambda g, x: -g * (log(x) + 1.0))
+def entr(x: np.ndarray) -> np.ndarray:
+    """-x log x, 0 at 0, -inf below."""
+    return np.where(x == 0, x.dtype.type(0), np.where(x < 0, x.dtype.type(-math.inf), -x * np.log(x)))
+
+
+@primitive(prepare=float_input, x=lambda g, x: g * exp(-x * x) * (-2.0 / math.sqrt(math.pi)))
+def erfc(x: np.ndarray) -> np.ndarray:
+    """1 - erf(x), which far on the right has to be computed as such: nothing is left of the difference."""
+    right = x > 0.5
+    found = 1 - erf(x)
+    found[right] = _erfc(x[right].astype(np.float64)).astype(x.dtype)
+    return found
+
+
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 @primitive(prepare=float_input, x=lambda g, x: g * _sinc_slope(x))
