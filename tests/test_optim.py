@@ -39,6 +39,8 @@ OPTIMIZERS: dict[str, Callable[[Any, list[Any]], Any]] = {
     "Adagrad": lambda o, p: o.Adagrad(p, lr=0.1),
     "Adagrad decay": lambda o, p: o.Adagrad(p, 0.1, lr_decay=0.3, weight_decay=0.1, initial_accumulator_value=0.5),
     "RMSprop": lambda o, p: o.RMSprop(p, lr=0.1),
+    "Adafactor": lambda o, p: o.Adafactor(p),
+    "Adafactor of all": lambda o, p: o.Adafactor(p, 0.3, -0.5, (1e-4, 0.1), 1.5, weight_decay=0.1, maximize=True),
     "Adadelta": lambda o, p: o.Adadelta(p),
     "Adadelta of all": lambda o, p: o.Adadelta(p, lr=0.5, rho=0.8, eps=1e-4, weight_decay=0.1, maximize=True),
     "Adamax": lambda o, p: o.Adamax(p, lr=0.1),
@@ -96,6 +98,39 @@ def test_state_goes_on_bit_for_bit(name: str, tmp_path: Any) -> None:
     train(tg, second, in_two, 3, first=5)
     for a, b in zip(at_once, in_two, strict=True):
         np.testing.assert_array_equal(a.array, b.array)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"nesterov": False, "momentum": 0.5, "weight_decay": 0.0}, {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 2}],
+)
+def test_muon_as_in_pytorch(torch: ModuleType, settings: dict[str, Any], dtype: str) -> None:
+    """Steps of size 1 in bfloat16, whose sums the two libraries take in different orders: they agree to its precision.
+
+    The mean of the gradients, in the dtype of the parameters, is the same.
+    """
+    for shape in ((3, 4), (6, 2), (5, 5)):
+        found = []
+        for t in (torch, tg):
+            p = [t.nn.Parameter(t.tensor(np.random.default_rng(0).normal(size=shape).astype(dtype)))]
+            optimizer = t.optim.Muon(p, lr=0.1, **settings)
+            for step in range(4):
+                p[0].grad = t.tensor(np.random.default_rng([1, step]).normal(size=shape).astype(dtype))
+                optimizer.step()
+            state = optimizer.state_dict()
+            found.append((p[0].detach().numpy(), state["state"][0]["momentum_buffer"].numpy(), state["param_groups"]))
+        assert found[0][2] == found[1][2]
+        np.testing.assert_allclose(found[1][0], found[0][0], atol=0.1 * 4 * 2**-7)
+        np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-5)
+
+
+def test_muon_moves_all_directions_alike() -> None:
+    weight = nn.Parameter(tg.zeros(4, 6))
+    weight.grad = tg.diag(tg.tensor([100.0, 1.0, 2.0, 0.5])) @ tg.randn(4, 6)
+    optim.Muon([weight], lr=1.0).step()
+    sizes = tg.linalg.svdvals(weight.detach())
+    assert sizes.min().item() > 0.5 and sizes.max().item() < 1.3
 
 
 def test_a_copied_optimizer_leaves_the_first_alone() -> None:
@@ -194,6 +229,20 @@ def test_optimizers_of_users() -> None:
         (lambda p: optim.RMSprop([p], momentum=-0.1), ValueError, "momentum.*-0.1"),
         (lambda p: optim.Adagrad([p], initial_accumulator_value=-0.1), ValueError, "initial_accumulator_value.*-0.1"),
         (lambda p: optim.Adadelta([p], rho=1.5), ValueError, r"Adadelta: rho must be in \[0, 1\], got 1.5"),
+        (lambda p: optim.Adafactor([p], beta2_decay=0.1), ValueError, "Adafactor: beta2_decay must not be positive"),
+        (lambda p: optim.Adafactor([p], d=0.5), ValueError, "Adafactor: d must be at least 1, got 0.5"),
+        (lambda p: optim.Adafactor([p], eps=1e-3), TypeError, "Adafactor: eps must be two numbers"),
+        (
+            lambda p: optim.Muon([p]),
+            ValueError,
+            "parameters must be matrices, got shape .* to AdamW",
+        ),
+        (
+            lambda p: optim.Muon([p], adjust_lr_fn="no"),
+            ValueError,
+            "adjust_lr_fn must be None, .* got 'no'",
+        ),
+        (lambda p: optim.Muon([p], ns_steps=100), ValueError, "Muon: ns_steps must be from 0 to 99, got 100"),
         (lambda p: optim.RAdam([p], betas=(0.9, 1.0)), ValueError, r"RAdam: betas\[1\] must be in \[0, 1\), got 1.0"),
         (lambda p: optim.NAdam([p], momentum_decay=-1.0), ValueError, "momentum_decay.*-1"),
         (lambda p: lr_scheduler.StepLR(None, 1), TypeError, "StepLR: optimizer must be an Optimizer, got NoneType"),
