@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import tinygrad_tf as tg
 from tinygrad_tf import autograd
 from tinygrad_tf.autograd import Function, functional, grad, gradcheck, gradgradcheck
 from tinygrad_tf.autograd.function import once_differentiable
+from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
 POINT = np.array([[0.3, -1.2, 0.8], [1.5, 0.1, -0.4]])
@@ -180,6 +182,31 @@ def test_hessian_hvp_vhp_as_in_torch(name: str) -> None:
     ours_w = tuple(plain(a.numpy()) for a in w) if isinstance(w, tuple) else plain(w.numpy())
     same(functional.hvp(f, x, ours_w), torch.autograd.functional.hvp(f, t, w))
     same(functional.vhp(f, x, ours_w), torch.autograd.functional.vhp(f, t, w))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        F.relu,
+        F.relu6,
+        F.leaky_relu,
+        F.hardtanh,
+        lambda x, **inplace: F.threshold(x, 0.1, 0.0, **inplace),
+        lambda x, **_: F.softshrink(x),
+        lambda x, **_: F.hardshrink(x),
+        lambda x, **_: F.prelu(x, tg.tensor(0.3)),
+    ],
+    ids=["relu", "relu6", "leaky_relu", "hardtanh", "threshold", "softshrink", "hardshrink", "prelu"],
+)
+def test_the_second_derivative_of_straight_pieces_is_zero_and_not_missing(
+    function: Callable[..., Tensor], in_place: bool
+) -> None:
+    """As for a network of ReLU whose u'' a physics-informed loss asks for."""
+    x = tg.linspace(-2.03, 2.1, 7).requires_grad_()
+    (first,) = grad(function(x * 2.0, inplace=in_place).sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    assert second.tolist() == [0.0] * 7
 
 
 def test_create_graph_links_to_the_callers_graph() -> None:

@@ -822,6 +822,7 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: nn.MSELoss(tg.ones(2), tg.ones(2)), RuntimeError, "then called with input"),
         (lambda: F.linear(tg.ones(2), None), TypeError, "linear: weight must be a tensor, got NoneType"),
         (lambda: setattr(nn.BatchNorm1d(2), "running_mean", 3.0), TypeError, "running_mean is a buffer: .* got float"),
+        (lambda: setattr(nn.Sequential(nn.ReLU()), "0", 3), TypeError, "0 is a module: .* got int"),
         (lambda: nn.ModuleDict({1: nn.ReLU()}), TypeError, "must be a string without '.', got 1"),
         (lambda: nn.Hardtanh(2.0), ValueError, "Hardtanh: min_val must be below max_val, got 2.0 and 1.0"),
         (lambda: nn.TripletMarginLoss(0.0), ValueError, "TripletMarginLoss: margin must be above 0, got 0.0"),

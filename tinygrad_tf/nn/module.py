@@ -57,6 +57,8 @@ class Module(Hooked):
         before = self.__dict__.get(name)
         if isinstance(before, Parameter) and value is not None and not isinstance(value, Parameter):
             raise TypeError(f"{name} is a Parameter: replace it by a Parameter or None, or use copy_ under no_grad")
+        if isinstance(before, Module) and value is not None and not isinstance(value, (Module, Parameter)):
+            raise TypeError(f"{name} is a module: replace it by a Module or None, got {type(value).__name__}")
         if isinstance(value, Buffer) and name not in self._buffer_names:
             object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: value.persistent})
         elif name in self._buffer_names and not isinstance(value, (Tensor, ComplexTensor, NoneType)):

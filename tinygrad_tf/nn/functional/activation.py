@@ -11,7 +11,7 @@ from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
 from tinygrad_tf.ops._types import check_floats
-from tinygrad_tf.ops.elementwise import abs_, clamp, expm1, sign, where
+from tinygrad_tf.ops.elementwise import abs_, bent, clamp, expm1, sign, where
 from tinygrad_tf.tensor import Tensor
 
 Activation = TypeVar("Activation", bound=Callable[..., Tensor])
@@ -45,10 +45,16 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+def _two_slopes(x: Tensor, below: float | Tensor) -> Tensor:
+    """x where it is positive, `below` times x elsewhere."""
+    positive, x = x > 0, bent(x)
+    return where(positive, x, x * below)
+
+
 @of_floats
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, negative_slope x elsewhere."""
-    return _apply("leaky_relu", inplace, lambda x: where(x > 0, x, x * negative_slope), input)
+    return _apply("leaky_relu", inplace, lambda x: _two_slopes(x, negative_slope), input)
 
 
 @of_floats
@@ -62,7 +68,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape(-1, *(1,) * (input.ndim - 2))
     elif input.ndim == 0:
         weight = weight.reshape(())
-    return where(input > 0, input, weight * input)
+    return _two_slopes(input, weight)
 
 
 @of_floats
@@ -119,7 +125,7 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 def _between(x: Tensor, low: float, high: float) -> Tensor:
     """x cut to [low, high]; unlike clamp's, the gradient at the bounds is 0."""
-    return where((x > low) & (x < high), x, clamp(x.detach(), low=low, high=high))
+    return where((x > low) & (x < high), bent(x), clamp(x.detach(), low=low, high=high))
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -169,20 +175,20 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, and 0 within lambd of it."""
     if not lambd >= 0:
         raise RuntimeError(f"softshrink: lambd must not be negative, got {lambd}")
-    return where(abs_(input) <= lambd, 0.0, input - sign(input) * lambd)
+    return where(abs_(input) <= lambd, 0.0, bent(input) - sign(input) * lambd)
 
 
 @of_floats
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x, and 0 within lambd of 0."""
-    return where(abs_(input) <= lambd, 0.0, input)
+    return where(abs_(input) <= lambd, 0.0, bent(input))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where it is above the threshold, `value` elsewhere; of integers its whole part."""
     if not input.is_floating_point():
         value = int(value)
-    return _apply("threshold", inplace, lambda x: where(x <= threshold, value, x), input)
+    return _apply("threshold", inplace, lambda x: where(x <= threshold, value, bent(x)), input)
 
 
 @of_floats
