@@ -1,6 +1,7 @@
 """The row kernels against their NumPy references: values, gradients, strides, extremes, dtypes, threads."""
 
 import doctest
+import functools
 import math
 import os
 import subprocess
@@ -587,6 +588,30 @@ def test_finite_differences_of_the_parameters(norm):
     for i in range(6):
         unit = np.eye(6)[i]
         assert dweight[i] == pytest.approx((whole(weight + unit) - whole(weight - unit)) / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype, sizes", [(np.float32, (3e19, 1e25, 1e38)), (np.float64, (1e160, 1e300))])
+def test_norms_of_numbers_whose_squares_overflow(dtype, sizes):
+    x, g, weight = normal((3, 7), dtype), normal((3, 7), dtype, 1), normal((7,), dtype, 2)
+    x /= np.abs(x).max() * 2
+    mean_of, exact = layer_norm.layer_norm(x, weight, weight, 0.0), layer_norm.rms_norm(x, weight, 0.0)
+    rtol = 100 * np.finfo(dtype).eps
+    close = functools.partial(np.testing.assert_allclose, rtol=rtol, atol=rtol)
+    for size in sizes:
+        y, rrms = layer_norm.rms_norm(x * dtype(size), weight, 1e-5)
+        close(y, exact[0])
+        dx, dweight = layer_norm.rms_norm_backward(g, x * dtype(size), weight, rrms)
+        dx_exact, dweight_exact = layer_norm.rms_norm_backward(g, x, weight, exact[1])
+        close(dx * dtype(size), dx_exact)
+        close(dweight, dweight_exact)
+        y, mean, rstd = layer_norm.layer_norm(x * dtype(size), weight, weight, 1e-5)
+        close(y, mean_of[0])
+        dx, *_ = layer_norm.layer_norm_backward(g, x * dtype(size), weight, mean, rstd)
+        close(dx * dtype(size), layer_norm.layer_norm_backward(g, x, weight, *mean_of[1:])[0])
+    for bad in (np.inf, np.nan):  # these stay what they are
+        x[0, 3] = bad
+        assert np.isnan(layer_norm.rms_norm(x, weight, 1e-5)[0][0, 3])
+        assert np.isnan(layer_norm.layer_norm(x, weight, weight, 1e-5)[0][0]).all()
 
 
 # ---------------------------------------------------------------- copies, threads, plain Python

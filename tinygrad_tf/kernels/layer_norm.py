@@ -7,6 +7,8 @@ Shapes: x, g, y (..., C), weight and bias (C,), one mean and one rstd for each r
                  dweight = sum(g z)       dbias = sum(g)            over all rows
     rms_norm     the same without mean and bias, rrms = 1 / sqrt(average(x^2) + eps)
 
+Where the squares overflow, of numbers from 1e19 on in float32, the row is divided by its largest first.
+
 The forward pass reads a row three times from cache, the backward pass twice, with five streams. Versions, microseconds
 on one core for 768 x 64 and 768 x 512 float32 (forward in full; backward without allocation):
 
@@ -69,6 +71,19 @@ def layer_norm_reference(x: Array, weight: Array | None, bias: Array | None, eps
     return y, mean.reshape(-1), rstd.reshape(-1)
 
 
+@kernel
+def inverse_deviation_of_large(row: Any, rough: Any, rest: Any, eps: Any) -> Any:
+    """1 / sqrt(average((row - rough - rest)^2) + eps) where the squares overflow: the largest distance goes first."""
+    number = row.dtype.type
+    top, squares = number(0), number(0)
+    for col in range(row.size):
+        top = max(top, abs(minus(minus(row[col], rough), rest)))
+    for col in range(row.size):
+        share = minus(minus(row[col], rough), rest) / top
+        squares += share * share
+    return number(1) / top / np.sqrt(squares / number(row.size) + eps / top / top)
+
+
 @parallel
 def layer_norm_rows(
     block: int, step: int, x: Any, weight: Any, bias: Any, eps: float, y: Any, mean: Any, rstd: Any
@@ -91,6 +106,8 @@ def layer_norm_rows(
         variance = squares / cols - rest * rest
         variance = number(0) if variance < number(0) else variance
         scale = number(1) / np.sqrt(variance + number(eps))
+        if not squares < number(np.inf):
+            scale = inverse_deviation_of_large(source, rough, rest, number(eps))
         for col in range(source.size):
             target[col] = minus(minus(source[col], rough), rest) * scale * weight[col] + bias[col]
         mean[row] = np.float64(rough) + np.float64(rest)
@@ -236,6 +253,8 @@ def rms_norm_rows(block: int, step: int, x: Any, weight: Any, eps: float, y: Any
         for col in range(source.size):
             squares += source[col] * source[col]
         scale = number(1) / np.sqrt(squares / number(x.shape[1]) + number(eps))
+        if not squares < number(np.inf):
+            scale = inverse_deviation_of_large(source, number(0), number(0), number(eps))
         for col in range(source.size):
             target[col] = source[col] * scale * weight[col]
         rrms[row] = scale
