@@ -17,7 +17,18 @@ ROOT = Path(tinygrad_tf.__file__).parent
 
 # From the ground up. A file may import from its own floor and from those below.
 FLOORS = [
-    ["kernels", "random", "_twister", "_box_muller", "_sampling", "_layout", "dtypes", "_device", "_version"],
+    [
+        "kernels",
+        "random",
+        "_twister",
+        "_box_muller",
+        "_sampling",
+        "_rejection",
+        "_layout",
+        "dtypes",
+        "_device",
+        "_version",
+    ],
     ["_step_names", "graph", "operation", "regions", "hooks", "engine"],
     ["ops"],
     [

@@ -11,6 +11,7 @@ import pytest
 
 import tinygrad_tf as tg
 from tinygrad_tf import distributions as D
+from tinygrad_tf.distributions import _implicit
 
 MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
     "Normal": lambda t, d, x: d.Normal(x, x.exp()),
@@ -32,6 +33,17 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
     "Geometric": lambda t, d, x: d.Geometric(x.sigmoid()),
     "Geometric of logits": lambda t, d, x: d.Geometric(logits=x),
     "OneHotCategorical": lambda t, d, x: d.OneHotCategorical(logits=x),
+    "Gamma": lambda t, d, x: d.Gamma(x.exp(), (x * 0.5).exp()),
+    "Gamma of numbers": lambda t, d, x: d.Independent(d.Gamma(x.exp(), t.tensor(2.0, dtype=x.dtype)), 1),
+    "Chi2": lambda t, d, x: d.Chi2(x.exp()),
+    "Dirichlet": lambda t, d, x: d.Dirichlet(x.exp()),
+    "Beta": lambda t, d, x: d.Beta(x.exp(), (x * 0.5).exp()),
+    "StudentT": lambda t, d, x: d.StudentT(x.exp() + 2.0, x, (x * 0.5).exp()),
+    "Poisson": lambda t, d, x: d.Poisson((x * 2.0).exp()),
+    "Binomial": lambda t, d, x: d.Binomial(5, x.sigmoid()),
+    "Binomial of many": lambda t, d, x: d.Binomial(t.tensor(90), logits=x),
+    "NegativeBinomial": lambda t, d, x: d.NegativeBinomial((x * 0.3).exp() * 3.0, x.sigmoid()),
+    "NegativeBinomial of logits": lambda t, d, x: d.NegativeBinomial(4.0, logits=x),
     "MultivariateNormal of a covariance": lambda t, d, x: d.MultivariateNormal(x, _covariance(t, x)),
     "MultivariateNormal of a precision": lambda t, d, x: d.MultivariateNormal(x, precision_matrix=_covariance(t, x)),
     "MultivariateNormal of a triangle": lambda t, d, x: d.MultivariateNormal(
@@ -40,9 +52,12 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
 }
 WITH_GRADIENTS = (
     "Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal", "Gumbel", "LogNormal",
-    "Relaxed",
+    "Relaxed", "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT",
 )  # fmt: skip
-NO_DIVERGENCE = ("Uniform", "Gumbel", "LogNormal", "Relaxed", "Geometric")
+WITH_MEANS = ("Geometric", "Poisson", "Binomial", "NegativeBinomial")
+NO_DIVERGENCE = ("Uniform", "Gumbel", "LogNormal", "Relaxed", "Geometric", "StudentT", "NegativeBinomial")
+NO_ENTROPY = ("Uniform", "Relaxed", "Poisson", "NegativeBinomial")  # of Uniform: see below
+COARSE = ("Gamma", "Chi2", "Dirichlet", "Beta", "StudentT")  # PyTorch takes implicit gradients from tables
 X = np.random.default_rng(2).normal(size=(3, 4))
 
 
@@ -57,11 +72,11 @@ def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
     made = MADE[name](t, d, x)
     samples = [made.sample(), made.sample((5,))]
     answers = [made.log_prob(s) for s in samples]
-    if not name.startswith(("Uniform", "Relaxed")):  # of the borders a sample has no gradient
+    if not name.startswith(NO_ENTROPY):  # of the borders a sample has no gradient
         answers += [made.entropy()]
     if name.startswith(WITH_GRADIENTS):
         answers += [made.rsample((2,))]
-    if name.startswith((*WITH_GRADIENTS, "Geometric")) and not name.startswith("Relaxed"):
+    if name.startswith((*WITH_GRADIENTS, *WITH_MEANS)) and not name.startswith("Relaxed"):
         answers += [made.mean, made.variance, made.stddev]
     if not name.startswith(NO_DIVERGENCE):
         answers += [d.kl_divergence(made, MADE[name](t, d, x.detach() * 0.5))]
@@ -74,9 +89,11 @@ def test_distribution_as_in_pytorch(name: str) -> None:
     torch = pytest.importorskip("torch")
     import torch.distributions as theirs
 
-    for got, want in zip(asked(tg, D, name), asked(torch, theirs, name), strict=True):
+    found, wanted = asked(tg, D, name), asked(torch, theirs, name)
+    for place, (got, want) in enumerate(zip(found, wanted, strict=True), 1):
         assert tuple(got.shape) == tuple(want.shape) and str(got.dtype) == str(want.dtype)
-        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-6, atol=1e-9)
+        rtol = 2e-3 if name.startswith(COARSE) and place == len(found) else 1e-6
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=rtol, atol=1e-9)
 
 
 def test_texts_and_shapes() -> None:
@@ -89,6 +106,60 @@ def test_texts_and_shapes() -> None:
     vectors = D.MultivariateNormal(tg.zeros(2), tg.eye(2))
     assert repr(vectors) == "MultivariateNormal(loc: torch.Size([2]), covariance_matrix: torch.Size([2, 2]))"
     assert vectors.scale_tril.equal(tg.eye(2)) and vectors.precision_matrix.equal(tg.eye(2))
+
+
+# x, parameters, dx/da; of mpmath 1.3 with 25 digits
+GAMMA_SLOPES = [
+    (1e-6, 0.05, 0.00026635358314383524), (0.01, 0.1, 0.42279343812970277), (0.5, 0.5, 1.3373525943353346),
+    (5.0, 0.05, 19.110263957072384), (1.0, 2.0, 0.7507786921262598), (3.0, 2.0, 1.321798518177963),
+    (28.0, 30.0, 0.971282368474091), (33.0, 30.0, 1.054254683510781),
+]  # fmt: skip
+BETA_SLOPES = [
+    (0.1, 0.5, 0.5, 0.5585312123807584), (0.9, 0.5, 0.5, 0.26089248531714077), (0.3, 2.0, 3.0, 0.13950891595619247),
+    (0.65, 30.0, 20.0, 0.007374573660353514), (0.01, 0.2, 3.0, 0.16937615977374618),
+    (0.999, 5.0, 0.3, 0.0002142010289519344),
+]  # fmt: skip
+
+
+def test_samples_move_with_their_parameters() -> None:
+    for slope, table in ((_implicit.gamma_slope, GAMMA_SLOPES), (_implicit.beta_slope, BETA_SLOPES)):
+        *given, wanted = np.array(table).T
+        np.testing.assert_allclose(slope(*given), wanted, rtol=1e-7)  # type: ignore[operator]
+
+
+def test_gradients_of_samples_are_not_differentiated_again() -> None:
+    c = tg.tensor([1.0, 2.0], dtype=tg.float64, requires_grad=True)
+    (g,) = tg.autograd.grad(D.Gamma(c, 1.0).rsample().sum(), c, create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated again"):
+        g.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_samples_that_are_rejected_follow_pytorchs_stream(dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    import torch.distributions as theirs
+
+    found = []
+    for t, d in ((torch, theirs), (tg, D)):
+        rates = t.tensor([0.0, 0.3, 3.0, 9.99, 10.0, 40.0, 1e4], dtype=getattr(t, dtype))
+        chances = t.tensor([0.0, 0.05, 0.3, 0.5, 0.7, 0.95, 1.0], dtype=getattr(t, dtype))
+        t.manual_seed(5)
+        drawn = [d.Poisson(rates).sample((40,)), d.Binomial(3, chances).sample((40,))]
+        drawn += [d.Binomial(1000, chances).sample((40,)), d.Gamma(rates + 1e-3, 2.0).sample((40,)), t.randn(3)]
+        found.append([x.numpy() for x in drawn])
+    for got, want in zip(found[1], found[0], strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_moments_where_there_are_none() -> None:
+    t = D.StudentT(tg.tensor([0.5, 1.5, 4.0]), 1.0, 2.0)
+    assert str(t.mean.tolist()) == "[nan, 1.0, 1.0]" and str(t.variance.tolist()) == "[nan, inf, 8.0]"
+    assert D.Gamma(0.5, 1.0).mode.item() == 0.0 and repr(D.Chi2(3.0)) == "Chi2(df: 3.0)"
+    more, fewer = D.Binomial(3, 0.5), D.Binomial(2, 0.5)
+    assert tg.isinf(D.kl_divergence(more, fewer)) and D.NegativeBinomial(0.0, 0.5).log_prob(tg.tensor(0.0)).item() == 0
+    assert repr(D.Binomial(3, 0.5)) == "Binomial(total_count: 3.0, probs: 0.5)"
+    assert D.Binomial(tg.tensor([2, 3]), 0.25).mean.tolist() == [0.5, 0.75]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +185,23 @@ def test_texts_and_shapes() -> None:
         (lambda: D.Geometric(1.5), ValueError, r"Geometric: probs must be in \(0, 1\], got 1.5"),
         (lambda: D.Geometric(), ValueError, "Geometric: give either probs or logits"),
         (lambda: D.Laplace(0.0, 0.0), ValueError, "Laplace: scale must be positive, got 0.0"),
+        (lambda: D.Gamma(0.0, 1.0), ValueError, "Gamma: concentration must be positive, got 0.0"),
+        (lambda: D.Chi2(-1.0), ValueError, "Chi2: concentration must be positive"),
+        (lambda: D.Dirichlet(tg.tensor(1.0)), ValueError, r"Dirichlet: concentration must be a tensor \(..., n\)"),
+        (lambda: D.Beta(1.0, 0.0), ValueError, "Beta: concentration0 must be positive, got 0.0"),
+        (lambda: D.StudentT(0.0), ValueError, "StudentT: df must be positive, got 0.0"),
+        (lambda: D.Poisson(-1.0), ValueError, "Poisson: rate must be 0 or positive, got -1.0"),
+        (lambda: D.Poisson(1.0).rsample(), NotImplementedError, "Poisson: rsample has no gradient"),
+        (lambda: D.Poisson(1.0).entropy(), NotImplementedError, "Poisson: has no entropy"),
+        (lambda: D.Binomial(2.5, 0.5), ValueError, "Binomial: total_count must be a whole number from 0 on, got 2.5"),
+        (lambda: D.Binomial(2), ValueError, "Binomial: give either probs or logits"),
+        (lambda: D.Binomial(tg.tensor([2, 3]), 0.5).entropy(), NotImplementedError, "the same total_count everywhere"),
+        (lambda: D.NegativeBinomial(2.0, 1.0), ValueError, r"NegativeBinomial: probs must be in \[0, 1\), got 1.0"),
+        (
+            lambda: D.kl_divergence(D.Binomial(2, 0.5), D.Binomial(3, 0.5)),
+            NotImplementedError,
+            "where q has more tries",
+        ),
         (lambda: D.Exponential(-1.0), ValueError, "Exponential: rate must be positive, got -1.0"),
         (
             lambda: D.MultivariateNormal(tg.zeros(2)),

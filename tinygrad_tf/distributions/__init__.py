@@ -7,34 +7,58 @@ parameters (Kingma and Welling, 2014). `log_prob` and `entropy` are differentiab
 
 from tinygrad_tf.distributions.bernoulli import Bernoulli as Bernoulli
 from tinygrad_tf.distributions.categorical import Categorical as Categorical
+from tinygrad_tf.distributions.counts import (
+    Binomial as Binomial,
+)
+from tinygrad_tf.distributions.counts import (
+    NegativeBinomial as NegativeBinomial,
+)
+from tinygrad_tf.distributions.counts import (
+    Poisson as Poisson,
+)
+from tinygrad_tf.distributions.dirichlet import Beta as Beta
+from tinygrad_tf.distributions.dirichlet import Dirichlet as Dirichlet
 from tinygrad_tf.distributions.distribution import Distribution as Distribution
 from tinygrad_tf.distributions.exponential import Exponential as Exponential
+from tinygrad_tf.distributions.gamma import Chi2 as Chi2
+from tinygrad_tf.distributions.gamma import Gamma as Gamma
 from tinygrad_tf.distributions.geometric import Geometric as Geometric
 from tinygrad_tf.distributions.gumbel import Gumbel as Gumbel
 from tinygrad_tf.distributions.independent import Independent as Independent
 from tinygrad_tf.distributions.kl import kl_divergence as kl_divergence
+from tinygrad_tf.distributions.kl import register_kl as register_kl
 from tinygrad_tf.distributions.laplace import Laplace as Laplace
 from tinygrad_tf.distributions.log_normal import LogNormal as LogNormal
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal as MultivariateNormal
 from tinygrad_tf.distributions.normal import Normal as Normal
 from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical as OneHotCategorical
 from tinygrad_tf.distributions.relaxed_categorical import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+from tinygrad_tf.distributions.student_t import StudentT as StudentT
 from tinygrad_tf.distributions.uniform import Uniform as Uniform
 
 __all__ = [
     "Bernoulli",
+    "Beta",
+    "Binomial",
     "Categorical",
+    "Chi2",
+    "Dirichlet",
     "Distribution",
     "Exponential",
+    "Gamma",
     "Geometric",
     "Gumbel",
     "Independent",
     "Laplace",
     "LogNormal",
     "MultivariateNormal",
+    "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "Poisson",
     "RelaxedOneHotCategorical",
+    "StudentT",
     "Uniform",
     "kl_divergence",
+    "register_kl",
 ]
