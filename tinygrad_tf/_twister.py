@@ -91,7 +91,7 @@ class Twister:
         """
         record = np.zeros(1, STATE)
         with self._lock:
-            twister = self._stream().get_state(legacy=False)["state"]
+            twister: Any = self._stream().state["state"]
             record["seed"], record["key"], record["seeded"] = self._seed, twister["key"], 1
             record["next"] = twister["pos"]
             record["left"] = WORDS + 1 - twister["pos"]
@@ -103,24 +103,25 @@ class Twister:
         """Go on from what `get_state` gave (or any array of its 5056 bytes), and return the generator."""
         record = _checked(state)
         fresh = record["left"] == 1  # the next draw makes new words; PyTorch may have left any position
-        key = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else int(record["next"])}
+        key: Any = {"key": record["key"].astype(np.uint32), "pos": WORDS if fresh else int(record["next"])}
         with self._lock:
             self._restart(int(record["seed"]))
-            self._stream().set_state({"bit_generator": "MT19937", "state": key})
+            self._stream().state = {"bit_generator": "MT19937", "state": key}
             if record["normal_valid"]:
                 self._spare_normal = float(record["normal"])
         return self
 
     # -- raw draws -------------------------------------------------------------------------------------------------
 
-    def _stream(self) -> np.random.RandomState:
+    def _stream(self) -> np.random.MT19937:
         if self._twister is None:
-            self._twister = np.random.RandomState(self._seed & 0xFFFFFFFF)
+            self._twister = np.random.MT19937()
+            np.random.RandomState(self._twister).seed(self._seed & 0xFFFFFFFF)  # seeds it as PyTorch does
         return self._twister
 
     def _words(self, count: int) -> NDArray[np.uint32]:
         with self._lock:
-            return self._stream().randint(0, 2**32, size=count, dtype=np.uint32)
+            return self._stream().random_raw(count).astype(np.uint32)
 
     def _long_words(self, count: int) -> NDArray[np.uint64]:
         """64 bits from two draws, the first of them the high half."""

@@ -61,7 +61,7 @@ def _kind(dtype: Any, otherwise: Any = None) -> np.dtype:
 def _sizes(name: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
     """A shape given as zeros(2, 3), zeros((2, 3)) or zeros(size=(2, 3))."""
     found = sizes_of(name, sizes if size is None else (*sizes, size))
-    if any(n < 0 for n in found):
+    if min(found, default=0) < 0:
         raise RuntimeError(f"{name}: a shape has no negative sizes, got {found}")
     return found
 

@@ -7,6 +7,7 @@ brings it, is imported when a bfloat16 array is made, not before.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,12 @@ NAMES = {d.name: d for d in ALL}
 _PYTHON = {bool: bool_, int: int64, float: float64}
 
 
+@functools.cache
+def _numpy_name(dtype: np.dtype) -> str:
+    """NumPy's name, which it spells out anew each time it is asked for."""
+    return dtype.name if dtype.isnative else str(dtype)
+
+
 def as_dtype(dtype: Any) -> DType:
     """The DType that a dtype of any kind means: ours, NumPy's, Python's bool, int and float, or a name."""
     if isinstance(dtype, DType):
@@ -97,7 +104,7 @@ def as_dtype(dtype: Any) -> DType:
     if isinstance(dtype, str):
         name = dtype.removeprefix("torch.")
     elif isinstance(dtype, np.dtype):
-        name = dtype.name if dtype.isnative else str(dtype)
+        name = _numpy_name(dtype)
     elif dtype in _PYTHON:
         return _PYTHON[dtype]
     else:

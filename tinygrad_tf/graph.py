@@ -101,9 +101,13 @@ class OfInference(Storage):
 
 
 class Watched(tuple[Any, ...]):
-    """An option made of several things, as an index is, some of which are arrays in the memory of `storages`."""
+    """An option made of several things, as an index is, some of which are arrays in the memory of `storages`.
+
+    once: of an index, whether it is known to mean no element twice.
+    """
 
     storages: tuple[Storage, ...] = ()
+    once = False
 
 
 def watched(parts: Iterable[Any], tensors: Iterable[Tensor]) -> Watched:

@@ -144,7 +144,7 @@ class Primitive(Operation):
         saved: list[Saved] = self.unpack_options(options) if self.arrays else []
         if not boxed:
             return self.forward(*arrays, **options)
-        value = computed(self.forward, arrays, options)
+        value = self.forward(*arrays, **options) if self.view else computed(self.forward, arrays, options)
         if type(value) is not ndarray:
             value = np.asarray(value)
         storage, view_of = None, None

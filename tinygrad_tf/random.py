@@ -22,6 +22,7 @@ A Generator knows no Tensor: it returns NumPy arrays.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Iterator, Sequence
@@ -300,19 +301,20 @@ def normal_like(array: Array, generator: Generator, mean: float = 0.0, std: floa
 
 def _shape(shape: Shape) -> tuple[int, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else tuple(np.atleast_1d(shape).tolist())
-    sizes = tuple(operator.index(size) for size in sizes)
-    if any(size < 0 for size in sizes):
+    sizes = tuple([operator.index(size) for size in sizes])
+    if min(sizes, default=0) < 0:
         raise InvalidRandomArgument(f"shape must not have negative sizes, got {sizes}")
     return sizes
 
 
 def _floating(dtype: DTypeLike) -> np.dtype[Any]:
     dtype = np.dtype(dtype)
-    if not (np.issubdtype(dtype, np.floating) or dtype.name == "bfloat16"):
+    if dtype.kind != "f" and dtype.name != "bfloat16":
         raise InvalidRandomArgument(f"dtype must be a floating one, got {dtype}")
     return dtype
 
 
+@functools.cache
 def _integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
     """The integers that `dtype` holds; for a floating one, those it holds without gaps."""
     if np.issubdtype(dtype, np.integer):

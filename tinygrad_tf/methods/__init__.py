@@ -41,7 +41,6 @@ for _methods in _CHECKED:
 # What is one step in PyTorch's graphs and several operations here: the method, and PyTorch's name of the step.
 _STEPS = {
     ElementwiseMethods: {"masked_fill": "MaskedFill"},
-    IndexingMethods: {"gather": "Gather", "index_select": "IndexSelect"},
     MatrixMethods: {"dot": "Dot", "mv": "Mv"},
     ReductionMethods: {
         "logsumexp": "Logsumexp",
@@ -50,7 +49,7 @@ _STEPS = {
         "std": "Std",
         "var": "Var",
     },
-    ShapeMethods: {"repeat": "Repeat", "trace": "Trace", "tril": "Tril", "triu": "Triu"},
+    ShapeMethods: {"repeat": "Repeat", "trace": "Trace"},
 }
 
 for _holder, _names in _STEPS.items():

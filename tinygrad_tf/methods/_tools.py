@@ -84,8 +84,6 @@ def check_flags(function: Callable[..., Any], flags: Iterable[str], options: dic
 def numpy_names(method: Callable[P, R]) -> Callable[P, R]:
     """Let a reduction be called with NumPy's names too: axis for dim, keepdims for keepdim."""
 
-    flags = flags_of(method)
-
     @functools.wraps(method)
     def renamed(*args: P.args, **options: P.kwargs) -> R:
         if options:
@@ -93,7 +91,7 @@ def numpy_names(method: Callable[P, R]) -> Callable[P, R]:
                 options["dim"] = options.pop("axis")
             if "keepdims" in options:
                 options["keepdim"] = options.pop("keepdims")
-            check_flags(method, flags, options)
+                check_flags(method, ("keepdim",), options)  # under its own name tensors_only has checked it
         return method(*args, **options)
 
     return renamed
@@ -157,7 +155,9 @@ def call_steps(names: dict[str, str], holder: Any) -> None:
 def _calling(step: str, function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
-        result = function(*args, **options)
+        result: Any = function(*args, **options)
+        if getattr(result, "node", None) is None:
+            return result
         if any(result is x for x in (*args, *options.values())):  # as it was given
             return result
         return call_step(result, step)

@@ -44,6 +44,8 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 def _total(function: Any, x: Any, dtype: Any, *args: Any, **options: Any) -> Any:
     """A sum or product of x in `dtype`, which integers would otherwise leave for int64."""
+    if dtype is None:
+        return function(x, *args, **options)
     return _cast(function(_cast(x, dtype), *args, **options), dtype)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,17 @@ FULL = slice(None)
 # --- between brackets -------------------------------------------------------------------------------------------------
 
 
-def _is_basic(index: Any) -> bool:
+def _is_basic(parts: Sequence[Any]) -> bool:
     """Whether the index has only integers, slices, None and ..., so that it leads to a view."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return not any(isinstance(p, (np.ndarray, bool)) for p in parts)
+    found = [p for p in parts if isinstance(p, (np.ndarray, bool))]
+    return not found
 
 
 def may_repeat(index: Any) -> bool:
     """Whether an element can be meant twice: only integer arrays can do that."""
     parts = index if isinstance(index, tuple) else (index,)
+    if type(index) is Watched and index.once:
+        return False
     return any(isinstance(p, np.ndarray) and p.dtype != bool for p in parts)
 
 
@@ -109,7 +111,7 @@ def _normal_parts(name: str, parts: list[Any], shape: tuple[int, ...]) -> tuple[
     dots = [i for i, p in enumerate(parts) if p is ...]
     if len(dots) > 1:
         raise IndexError(f"{name}: an index can have only one '...'")
-    if _is_basic(tuple(parts)):
+    if _is_basic(parts):
         return tuple(parts) if dots else (*parts, ...)
     if dots:
         parts[dots[0] : dots[0] + 1] = [FULL] * (len(shape) - used)
@@ -157,11 +159,13 @@ def mixes(key: tuple[Any, ...]) -> bool:
 # --- an index along one axis, a mask ----------------------------------------------------------------------------------
 
 
-def _along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
+def along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
     """The full index that gather and scatter mean: `index` on axis `dim`, the own position on all others."""
+    if index.ndim == 1:
+        return (index,)
     ones = (1,) * index.ndim  # np.ogrid gives the same in ten times as long
     return tuple(
-        index if i == dim else np.arange(n).reshape(*ones[:i], n, *ones[i + 1 :]) for i, n in enumerate(index.shape)
+        [index if i == dim else np.arange(n).reshape(*ones[:i], n, *ones[i + 1 :]) for i, n in enumerate(index.shape)]
     )
 
 
@@ -172,7 +176,7 @@ def check_range(
     if category(index.dtype) != 1:
         raise RuntimeError(f"{name}: index must be an integer tensor, got {index.dtype}")
     least = -size if negative else 0
-    if index.size and (index.min() < least or index.max() >= size):
+    if index.size and (np.minimum.reduce(index, None) < least or np.maximum.reduce(index, None) >= size):
         bad = index[(index < least) | (index >= size)][0]
         raise error(f"{name}: index must be in [{least}, {size - 1}] along dim {dim}, got {bad}")
     return np.where(index < 0, index + size, index) if negative else index
@@ -183,16 +187,17 @@ def places(name: str, shape: tuple[int, ...], dim: int, index: Any) -> tuple[np.
     if not isinstance(index, Tensor):
         raise TypeError(f"{name}: index must be a tensor of integers, got {type(index).__name__}")
     array, dim = index.array, axis(name, dim, len(shape))
-    if max(array.ndim, 1) != max(len(shape), 1) or any(
-        m > n for i, (m, n) in enumerate(zip(array.shape, shape, strict=False)) if i != dim
-    ):
+    fits = max(array.ndim, 1) == max(len(shape), 1)
+    for i, (m, n) in enumerate(zip(array.shape, shape, strict=False)):
+        fits &= m <= n or i == dim
+    if not fits:
         raise RuntimeError(
             f"{name}: index of shape {array.shape} does not fit a tensor of shape {shape} along dim {dim}"
         )
     check_range(name, array, shape[dim] if shape else 1, dim, error=RuntimeError)
     if len(shape) == 1:
         return watched((array,), [index])  # which may be 0-d
-    return watched(_along(dim, array), [index]) if shape else ()
+    return watched(along(dim, array), [index]) if shape else ()
 
 
 def slices_along(name: str, x: Tensor, dim: int, index: Tensor, negative: bool = False) -> tuple[Any, ...]:

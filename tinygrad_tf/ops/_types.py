@@ -25,9 +25,12 @@ def set_default_float(dtype: np.dtype) -> None:
     _defaults[float] = dtype
 
 
+CATEGORIES = {"b": 0, "i": 1, "u": 1}
+
+
 def category(dtype: np.dtype) -> int:
     """0 for bool, 1 for integers, 2 for floating point (the bfloat16 of ml_dtypes has kind V)."""
-    return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)
+    return CATEGORIES.get(dtype.kind, 2)
 
 
 def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
@@ -186,6 +189,8 @@ def axis(name: str, dim: int, ndim: int) -> int:
 
 def axes(name: str, dim: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
     """`dim` as a tuple of axes: None and () mean all."""
+    if type(dim) is int and ndim:
+        return (axis(name, dim, ndim),)
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(ndim))
     found = tuple(axis(name, d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._types import axis, told
-from tinygrad_tf.ops.elementwise import where_in_order
 from tinygrad_tf.ops.index import index_select, put
 from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, movedim, narrow, reshape
 
@@ -70,11 +71,9 @@ def roll(x: Tensor, shifts: Any, dims: Any = None) -> Any:
 # --- diagonals, triangles, windows ------------------------------------------------------------------------------------
 
 
-def _needs_matrix(name: str, x: Tensor) -> tuple[int, int]:
+def _needs_matrix(name: str, x: Tensor) -> None:
     if x.array.ndim < 2:
         raise RuntimeError(f"{name}: needs at least 2 dimensions, got shape {x.array.shape}")
-    m, n = x.array.shape[-2:]
-    return m, n
 
 
 def _diagonal(name: str, diagonal: Any) -> int:
@@ -84,16 +83,32 @@ def _diagonal(name: str, diagonal: Any) -> int:
         raise TypeError(f"{name}: diagonal must be an integer, got {told(diagonal)}") from None
 
 
+@functools.lru_cache(8)
+def _below(m: int, n: int, diagonal: int) -> np.ndarray:
+    """Where the matrices (m, n) have their lower triangle, up to the diagonal."""
+    return np.tri(m, n, diagonal, dtype=bool)
+
+
+@primitive(x=lambda g, diagonal: tril_(g, diagonal=diagonal))
+def tril_(x: np.ndarray, *, diagonal: int) -> np.ndarray:
+    return in_order(np.where(_below(*x.shape[-2:], diagonal), x, x.dtype.type(0)))
+
+
+@primitive(x=lambda g, diagonal: triu_(g, diagonal=diagonal))
+def triu_(x: np.ndarray, *, diagonal: int) -> np.ndarray:
+    return in_order(np.where(_below(*x.shape[-2:], diagonal - 1), x.dtype.type(0), x))
+
+
 def tril(x: Tensor, diagonal: int = 0) -> Any:
     """The lower triangle, zeros above the diagonal."""
-    kept = np.tri(*_needs_matrix("tril", x), _diagonal("tril", diagonal), dtype=bool)
-    return where_in_order(make(kept), x, False if x.array.dtype == bool else 0)
+    _needs_matrix("tril", x)
+    return tril_(x, diagonal=_diagonal("tril", diagonal))
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Any:
     """The upper triangle, zeros below the diagonal."""
-    below = np.tri(*_needs_matrix("triu", x), _diagonal("triu", diagonal) - 1, dtype=bool)
-    return where_in_order(make(below), False if x.array.dtype == bool else 0, x)
+    _needs_matrix("triu", x)
+    return triu_(x, diagonal=_diagonal("triu", diagonal))
 
 
 def _put_back(g: Any, shapes: list[tuple[int, ...]], take: Callable[[np.ndarray], np.ndarray]) -> Any:

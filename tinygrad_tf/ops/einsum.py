@@ -40,7 +40,10 @@ def einsum(equation: str, *operands: Any) -> Any:
     for i, (other, other_axes) in enumerate(pairs[1:], 1):
         later = {*result, *(name for _, names in pairs[i + 1 :] for name in names)}
         tensor, axes = _product(tensor, axes, other, other_axes, later)
-    return _arranged(tensor, axes, result)
+    tensor, axes = _summed(tensor, axes, set(result))
+    if tensor is operands[0]:  # of one operand alone a view, never that tensor itself
+        return permute(tensor, dims=tuple(axes.index(n) for n in result))
+    return _turned(tensor, axes, result)
 
 
 def lettered(given: Sequence[Any]) -> tuple[Any, ...]:
@@ -114,14 +117,13 @@ def _product(a: Any, a_axes: Axes, b: Any, b_axes: Axes, later: set[str]) -> tup
 
     def matrices(t: Any, axes: Axes, first: Axes, second: Axes) -> Any:
         order = [*batch, *first, *second]
-        t = permute(t, dims=tuple(axes.index(n) for n in order))
-        product = tuple(math.prod(sizes[n] for n in group) for group in (first, second))
-        return reshape(t, shape=(math.prod(sizes[n] for n in batch), *product))
+        product = [math.prod([sizes[n] for n in group]) for group in (first, second)]
+        return _shaped(_turned(t, axes, order), (*[sizes[n] for n in batch], *product))
 
     multiply = matmul if inner or a.array.dtype == b.array.dtype else mul  # two dtypes meet where nothing is summed
     out = multiply(matrices(a, a_axes, rows, inner), matrices(b, b_axes, inner, columns))
     axes = [*batch, *rows, *columns]
-    return reshape(out, shape=tuple(sizes[n] for n in axes)), axes
+    return _shaped(out, tuple([sizes[n] for n in axes])), axes
 
 
 def _summed(t: Any, axes: Axes, needed: set[str]) -> tuple[Any, Axes]:
@@ -134,6 +136,9 @@ def _widened(t: Any, axes: Axes, sizes: dict[str, int]) -> Any:
     return t if shape == t.array.shape else expand(t, shape=shape)
 
 
-def _arranged(t: Any, axes: Axes, result: Axes) -> Any:
-    t, axes = _summed(t, axes, set(result))
-    return permute(t, dims=tuple(axes.index(n) for n in result))
+def _turned(t: Any, axes: Axes, order: Axes) -> Any:
+    return t if axes == order else permute(t, dims=tuple([axes.index(n) for n in order]))
+
+
+def _shaped(t: Any, shape: tuple[int, ...]) -> Any:
+    return t if t.array.shape == shape else reshape(t, shape=shape)

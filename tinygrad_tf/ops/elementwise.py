@@ -31,7 +31,7 @@ from tinygrad_tf.regions import wide
 
 ndarray = np.ndarray  # looked up at every call
 LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
-COSTLY, SEVERAL_PASSES = 1 << 14, 1 << 10  # the same for what takes NumPy long, and for what takes it many passes
+COSTLY, SEVERAL_PASSES = 1 << 14, 1 << 4  # the same for what takes NumPy long, and for what takes it many passes
 
 
 def _large(a: Any, b: Any, least: int = LARGE) -> bool:

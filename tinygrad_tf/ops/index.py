@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, make
+from tinygrad_tf.engine import Tensor, expand, make, watched
 from tinygrad_tf.ops._assign import (
     index_add,
     index_copy,
@@ -18,7 +18,17 @@ from tinygrad_tf.ops._assign import (
     scatter_reduce,
 )
 from tinygrad_tf.ops._at_index import assign, blank, getitem, put
-from tinygrad_tf.ops._places import FULL, check_range, masked, mixes, normal_index, places, slices_along, split_index
+from tinygrad_tf.ops._places import (
+    FULL,
+    along,
+    check_range,
+    masked,
+    mixes,
+    normal_index,
+    places,
+    slices_along,
+    split_index,
+)
 from tinygrad_tf.ops._types import axis, check_broadcast
 
 __all__ = [
@@ -38,6 +48,7 @@ __all__ = [
     "mixes",
     "nonzero",
     "normal_index",
+    "pick",
     "places",
     "put",
     "scatter",
@@ -61,19 +72,35 @@ def index(x: Tensor, key: Any) -> Any:
         raise IndexError(f"getitem: {error} (shape {x.array.shape})") from None
 
 
+gathered, selected = getitem.twin("gather"), getitem.twin("index_select")
+
+
 def gather(x: Tensor, dim: int, index: Tensor) -> Any:
     """x at `index` along `dim`: out[i][j] = x[index[i][j]][j] for dim 0. An empty index may have any shape."""
     if not x.array.ndim and isinstance(index, Tensor) and index.array.ndim == 1:
         x = expand(x, shape=(1,))
     if isinstance(index, Tensor) and not index.array.size:
         axis("gather", dim, x.array.ndim)
-        return getitem(x, index=(np.zeros(index.array.shape, np.int64),) * x.array.ndim)
-    return getitem(x, index=places("gather", x.array.shape, dim, index))
+        return gathered(x, index=(np.zeros(index.array.shape, np.int64),) * x.array.ndim)
+    return gathered(x, index=places("gather", x.array.shape, dim, index))
 
 
 def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
     """The slices number index[0], index[1], ... of axis `dim`."""
-    return getitem(x, index=slices_along("index_select", x, dim, index))
+    return selected(x, index=slices_along("index_select", x, dim, index))
+
+
+def pick(x: Tensor, dim: int, where_to: np.ndarray, keepdim: bool = True) -> tuple[Any, Any]:
+    """x at places that were found along dim, none of them twice, and these places; without dim, if it has one entry."""
+    if not x.array.ndim:
+        return getitem(x, index=()), make(where_to)
+    parts = along(dim, where_to)
+    if not keepdim:
+        parts = tuple([part.squeeze(dim) for part in parts])
+    found = make(parts[dim])
+    key = watched(parts, [found])
+    key.once = True
+    return getitem(x, index=key), found
 
 
 def take(x: Tensor, index: Tensor) -> Any:

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Tensor, cast, make, primitive
-from tinygrad_tf.ops._places import check_range
+from tinygrad_tf.ops._places import along, check_range
 from tinygrad_tf.ops._types import axis, category, default_float
 from tinygrad_tf.ops.elementwise import lerp, where
-from tinygrad_tf.ops.index import gather
+from tinygrad_tf.ops.index import gather, pick
 from tinygrad_tf.ops.reduce import largest_rule
 from tinygrad_tf.ops.scan import cumulative_extreme
-from tinygrad_tf.ops.shape import flatten, squeeze, stack
+from tinygrad_tf.ops.shape import flatten, stack
 
 Pair = tuple[Any, Any]
 
@@ -30,8 +30,8 @@ def sorted_places(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
         return np.zeros((), np.int64)
     if not descending:
         return np.argsort(x, axis=dim, kind="stable")
-    backwards = np.flip(np.argsort(np.flip(x, dim), axis=dim, kind="stable"), dim)
-    return x.shape[dim] - 1 - backwards
+    back = (*(slice(None),) * dim, slice(None, None, -1))
+    return x.shape[dim] - 1 - np.argsort(x[back], axis=dim, kind="stable")[back]
 
 
 def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Any:
@@ -39,8 +39,8 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Any:
 
 
 def sort(x: Tensor, dim: int = -1, descending: bool = False) -> Pair:
-    places = argsort(x, axis("sort", dim, x.array.ndim), descending)
-    return gather(x, dim, places), places
+    dim = axis("sort", dim, x.array.ndim)
+    return pick(x, dim, sorted_places(x.array, dim, descending))
 
 
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Pair:
@@ -50,18 +50,18 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Pair:
     if not 0 <= k <= n:
         raise RuntimeError(f"topk: k must be in [0, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
     if not x.array.ndim:
-        places = make(np.zeros((), np.int64))
-        return gather(x, 0, places), places
-    rows = np.moveaxis(x.array, dim, -1)
+        return pick(x, 0, np.zeros((), np.int64))
+    last = dim == x.array.ndim - 1
+    rows = x.array if last else np.moveaxis(x.array, dim, -1)
     if 0 < k < n:
         cut = n - k if largest else k - 1
         among = np.argpartition(rows, cut, axis=-1)
         among = np.sort(among[..., n - k :] if largest else among[..., :k], axis=-1)
     else:
         among = np.broadcast_to(np.arange(n)[:k], (*rows.shape[:-1], k))
-    order = sorted_places(np.take_along_axis(rows, among, -1), rows.ndim - 1, largest)
-    places = make(np.ascontiguousarray(np.moveaxis(np.take_along_axis(among, order, -1), -1, dim)))
-    return gather(x, dim, places), places
+    order = sorted_places(rows[along(rows.ndim - 1, among)], rows.ndim - 1, largest)
+    found = among[along(rows.ndim - 1, order)]
+    return pick(x, dim, found if last else np.ascontiguousarray(np.moveaxis(found, -1, dim)))
 
 
 def extreme(x: Tensor, dim: int, keepdim: bool, largest: bool) -> Pair:
@@ -70,17 +70,10 @@ def extreme(x: Tensor, dim: int, keepdim: bool, largest: bool) -> Pair:
     dim = axis(name, dim, x.array.ndim)
     if x.array.ndim and not x.array.shape[dim]:
         raise IndexError(f"{name}: there is no {name} along dim {dim} of shape {x.array.shape}")
-    find = np.argmax if largest else np.argmin
-    return _picked(
-        x, dim, np.asarray(find(x.array, axis=dim, keepdims=True)) if x.array.ndim else np.zeros((), int), keepdim
-    )
-
-
-def _picked(x: Tensor, dim: int, found: np.ndarray, keepdim: bool) -> Pair:
-    """The elements at `found`, which has size 1 along dim."""
-    places = make(found.astype(np.int64, copy=False))
-    values = gather(x, dim, places)
-    return (values, places) if keepdim or not x.array.ndim else (squeeze(values, dim), squeeze(places, dim))
+    if not x.array.ndim:
+        return pick(x, 0, np.zeros((), np.int64))
+    find = x.array.argmax if largest else x.array.argmin
+    return pick(x, dim, find(axis=dim, keepdims=True), keepdim)
 
 
 def cumulative(x: Tensor, dim: int, largest: bool) -> Pair:
@@ -97,7 +90,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue: k must be in [1, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
     places = sorted_places(x.array, dim, False)
-    return _picked(x, dim, places if not x.array.ndim else np.take(places, [k - 1], dim), keepdim)
+    return pick(x, dim, places if not x.array.ndim else np.take(places, [k - 1], dim), keepdim)
 
 
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
@@ -113,7 +106,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
     first = np.zeros(rows.shape, np.int64)  # where the run of equals began that each element belongs to
     first[..., 1:] = np.where(rows[..., 1:] != rows[..., :-1], counts[1:], 0)
     last = np.argmax(counts - np.maximum.accumulate(first, axis=-1), axis=-1, keepdims=True)
-    return _picked(x, dim, np.take_along_axis(places, np.moveaxis(last, -1, dim), dim), keepdim)
+    return pick(x, dim, np.take_along_axis(places, np.moveaxis(last, -1, dim), dim), keepdim)
 
 
 def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
@@ -127,7 +120,7 @@ def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
     places = sorted_places(x.array, dim, False)
     bad = np.isnan(x.array).any(dim, keepdims=True) if category(x.array.dtype) == 2 else np.False_
     first_bad = np.argmax(x.array != x.array, axis=dim, keepdims=True)
-    return _picked(x, dim, np.where(bad, first_bad, np.take(places, [(n - 1) // 2], dim)), keepdim)
+    return pick(x, dim, np.where(bad, first_bad, np.take(places, [(n - 1) // 2], dim)), keepdim)
 
 
 @primitive(x=largest_rule)

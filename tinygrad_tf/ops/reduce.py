@@ -11,7 +11,7 @@ import numpy as np
 from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, cast, expand, make, primitive
 from tinygrad_tf.ops._types import axes, axis, category, default_float
-from tinygrad_tf.ops.elementwise import abs_, div, exp, log, power, sign, sqrt, square, where
+from tinygrad_tf.ops.elementwise import abs_, div, exp, mul, power, sign, square, where
 from tinygrad_tf.ops.scan import cumprod, dtype_of_totals, moved
 from tinygrad_tf.ops.shape import reshape
 
@@ -72,14 +72,25 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
     return mean_(x, dims=axes("mean", dim, x.array.ndim), keepdim=keepdim)
 
 
+def _var_rule(g: Any, x: Any, dims: tuple[int, ...], divisor: float) -> Any:
+    """2 / divisor times the distance from the mean: the gradients that reach the mean add up to 0."""
+    share = div(reshape(g * 2.0, shape=_kept(x.shape, dims)), divisor)
+    return share * (x - mean_(x, dims=dims, keepdim=True))
+
+
+@primitive(x=_var_rule)
+def var_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool, divisor: float) -> np.ndarray:
+    """Two passes, so that large means cancel nothing."""
+    centred = x - mean_(x, dims=dims, keepdim=True)
+    return sum_(mul(centred, centred), dims=dims, keepdim=keepdim) / divisor
+
+
 def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
-    """The mean squared distance from the mean, over n - correction; two passes, so that large means cancel nothing."""
+    """The mean squared distance from the mean, over n - correction."""
     _needs_float("var", x)
     if x.array.dtype.itemsize == 2:
         return _in_float32(var, x, dim, correction, keepdim)
     dims = axes("var", dim, x.array.ndim)
-    centred: Any = x - mean(x, dims, keepdim=True)
-    total = sum_(centred * centred, dims=dims, keepdim=keepdim)
     count = _count(x, dims)
     if count <= correction:
         warnings.warn(
@@ -87,13 +98,18 @@ def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
             "freedom; pass correction=0 (unbiased=False), or more elements",
             stacklevel=3,
         )
-    return total / float(max(count - correction, 0))
+    return var_(x, dims=dims, keepdim=keepdim, divisor=float(max(count - correction, 0)))
 
 
-def _root(x: Any) -> Any:
+def _root_rule(g: Any, result: Any) -> Any:
+    zero = result == 0
+    return where(zero, 0.0, div(g, where(zero, 1.0, result) * 2.0))
+
+
+@primitive(x=_root_rule)
+def _root(x: np.ndarray) -> np.ndarray:
     """sqrt with the derivative 0 at 0, where the true one is infinite: a norm of zeros pulls nowhere."""
-    zero = x == 0
-    return where(zero, x, sqrt(where(zero, 1.0, x)))
+    return np.sqrt(x)
 
 
 def std(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
@@ -126,19 +142,28 @@ def norm(x: Tensor, p: float | str | None = 2.0, dim: Dim = None, keepdim: bool 
     return where(zero, total if p > 0.0 else math.inf, power(where(zero, 1.0, total), 1.0 / p))
 
 
+def _logsumexp_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
+    """g softmax(x)."""
+    shape = _kept(x.shape, dims)
+    return reshape(g, shape=shape) * exp(x - reshape(result, shape=shape))
+
+
+@primitive(x=_logsumexp_rule)
+def logsumexp_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
+    """The maximum is taken out first, so that nothing overflows."""
+    largest = x.max(axis=dims, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0).astype(x.dtype, copy=False)
+    total = np.log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift
+    return total if keepdim else total.squeeze(dims)
+
+
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Any:
-    """log sum exp(x) without overflow: the maximum is taken out first."""
+    """log sum exp(x) without overflow."""
     if category(x.array.dtype) < 2:
         x = cast(x, dtype=default_float())
     if x.array.dtype.itemsize == 2:
         return _in_float32(logsumexp, x, dim, keepdim)
-    dims = axes("logsumexp", dim, x.array.ndim)
-    largest = amax(x, dims=dims, keepdim=True).array if _count(x, dims) else np.zeros(_kept(x.array.shape, dims))
-    shift = make(np.where(np.isfinite(largest), largest, 0).astype(x.array.dtype, copy=False))
-    total = log(sum_(exp(x - shift), dims=dims, keepdim=True)) + shift
-    return (
-        total if keepdim else reshape(total, shape=tuple(n for i, n in enumerate(total.array.shape) if i not in dims))
-    )
+    return logsumexp_(x, dims=axes("logsumexp", dim, x.array.ndim), keepdim=keepdim)
 
 
 def _prod_rule(g: Any, x: Any, dim: int) -> Any:
@@ -179,8 +204,8 @@ def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
     best = reshape(result, shape=shape)
     ties, unknown = x == best, best != best
     count = sum(ties, dims, keepdim=True) if isinstance(ties, Tensor) else ties.sum(dims, keepdims=True)
-    share = div(reshape(g, shape=shape), where(unknown, 1, count))
-    return where(ties, expand(share, shape=x.shape), expand(where(unknown, math.nan, 0.0), shape=x.shape))
+    share = where(unknown, math.nan, div(reshape(g, shape=shape), count))
+    return where(ties | unknown, share, 0.0)
 
 
 @primitive(x=_extreme_rule)
@@ -231,10 +256,9 @@ def arg_extreme(name: str, x: Tensor, dim: int | None, keepdim: bool) -> Any:
 
 def _truth(name: str, x: Tensor, dim: Dim, keepdim: bool) -> Any:
     """Whether any or all of the elements are not 0. Empty dims reduce nothing, and uint8 stays what it is."""
-    found = x.array.astype(bool)
-    if dim is None or isinstance(dim, int) or dim:
-        reduction = np.any if name == "any" else np.all
-        found = in_order(reduction(found, axis=axes(name, dim, x.array.ndim), keepdims=keepdim))
+    dims = () if dim == () or dim == [] else axes(name, dim, x.array.ndim)
+    reduction: Any = np.logical_or if name == "any" else np.logical_and
+    found = in_order(reduction.reduce(x.array.astype(bool, copy=False), axis=dims, keepdims=keepdim))
     return make(found.astype(np.uint8) if x.array.dtype == np.uint8 else found)
 
 

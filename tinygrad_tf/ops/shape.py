@@ -182,8 +182,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     first, last = axis("flatten", start_dim, len(shape)), axis("flatten", end_dim, len(shape))
     if first > last:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} for shape {shape}")
-    size = int(np.prod(shape[first : last + 1], dtype=np.int64))
-    return reshape(x, shape=(*shape[:first], size, *shape[last + 1 :]))
+    return reshape(x, shape=(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
 def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Any:
@@ -232,13 +231,18 @@ def _tensors(name: str, tensors: Any) -> list[Any]:
     return found
 
 
+@primitive(tensors=lambda g, position, dim: getitem(g, index=(*(slice(None),) * dim, position, ...)))
+def stack_(*tensors: np.ndarray, dim: int) -> np.ndarray:
+    new_axis = (*(slice(None),) * dim, None)
+    return in_order(np.concatenate([t[new_axis] for t in tensors], axis=dim))
+
+
 def stack(tensors: Any, dim: int = 0) -> Any:
     tensors = _tensors("stack", tensors)
     shapes = {t.array.shape for t in tensors}
     if len(shapes) != 1:
         raise RuntimeError(f"stack: needs tensors of one shape, got {sorted(shapes)}")
-    dim = axis("stack", dim, tensors[0].array.ndim + 1)
-    return _joined(stacked, [unsqueeze(t, dim) for t in tensors], dim)
+    return _joined(stack_, tensors, axis("stack", dim, tensors[0].array.ndim + 1))
 
 
 def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
@@ -252,9 +256,6 @@ def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) ->
 @primitive(tensors=_cat_rule)
 def cat_(*tensors: np.ndarray, dim: int) -> np.ndarray:
     return in_order(np.concatenate(tensors, axis=dim))
-
-
-stacked = cat_.twin("stack")
 
 
 def cat(tensors: Any, dim: int = 0) -> Any:
@@ -276,10 +277,11 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 
 def _joined(join: Any, tensors: list[Any], dim: int) -> Any:
     """Tensors that fit, joined in the dtype that all of them can have."""
-    dtype = tensors[0].array.dtype
-    for t in tensors:
-        dtype = promote_types(dtype, t.array.dtype)
-    return join(*[t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors], dim=dim)
+    dtypes = {t.array.dtype for t in tensors}
+    if len(dtypes) > 1:
+        dtype = functools.reduce(promote_types, [t.array.dtype for t in tensors])
+        tensors = [t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors]
+    return join(*tensors, dim=dim)
 
 
 def hstack(tensors: Any) -> Any:
