@@ -20,6 +20,13 @@ A, B, S = rows(3, 4), rows(3, 4, seed=1), rows(3, 3)
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan])
 OTHERS = np.array([math.nan, 1.0, -0.0, math.inf, -1.0, 2.0, 3.0])
 POSITIVE_DEFINITE = S @ S.T + np.eye(3)
+
+
+def _of_seed(t: Any, call: Callable[[], Any]) -> Any:
+    t.manual_seed(3)
+    return call()
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "copysign": (lambda t, a, b: t.copysign(a, b), (SPECIAL, OTHERS)),
     "copysign number": (lambda t, a: t.copysign(a, -0.0), (SPECIAL,)),
@@ -74,6 +81,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda t, a: t.stack([a.quantile(t.tensor([0.1, 0.55]).to(a.dtype), 1, interpolation=how) for how in BETWEEN]),
         (A,),
     ),
+    "nanmedian": (
+        lambda t, a: t.cat([t.nanmedian(a, 1).values, a.nanmedian(axis=0, keepdim=True)[0][0], a.nanmedian()[None]]),
+        (np.array([[3.0, math.nan, 1.0, 2.0], [math.nan] * 4, [1.0, 1.5, 2.0, math.nan]]),),
+    ),
+    "nanmedian of nothing known": (lambda t, a: t.nanmedian(a * math.nan).unsqueeze(0), (A,)),
+    "pdist": (lambda t, a: t.cat([t.nn.functional.pdist(a, p) for p in (0.0, 1.0, 2.0, 3.0, math.inf)]), (A,)),
+    "pdist of equal rows": (lambda t, a: t.pdist(t.cat([a, a[:1]])), (A,)),
+    "rrelu": (lambda t, a: t.rrelu(a) + t.nn.RReLU(0.2, 0.3).eval()(a), (A,)),
+    "rrelu, training": (lambda t, a: _of_seed(t, lambda: t.nn.RReLU()(a)), (A,)),
+    "rrelu_": (lambda t, a: _of_seed(t, lambda: t.nn.functional.rrelu_(a * 1.0, 0.1, 0.9, True)), (A,)),
     "nearest of two as near": (lambda t, a: a[:, 0].quantile(0.25, interpolation="nearest").unsqueeze(0), (A,)),
     "diff of more": (lambda t, a, b: t.diff(a, prepend=b, append=b[:, :1], n=2), (A, B)),
     "arctan": (lambda t, a: a.arctan() + a.arcsinh(), (A,)),
@@ -149,7 +166,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
 VALUE_ONLY = NO_GRADIENT | {"copysign", "copysign number", "fmax", "fmin", "sinc", "xlogy", "var of too few", "range"}
-VALUE_ONLY |= {"clamp of unknowns", "erfinv of the ends"}
+VALUE_ONLY |= {"nanmedian", "nanmedian of nothing known", "clamp of unknowns", "erfinv of the ends"}
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +232,10 @@ def test_several_tensors_into_one_that_is_there() -> None:
         ),
         (lambda: tg.cov(tg.ones(2, 3), aweights=-tg.ones(3)), RuntimeError, "cov: aweights must not be negative"),
         (lambda: tg.cdist(tg.ones(1, 2), tg.ones(1, 2), 2.0, "fast"), ValueError, "compute_mode must be one of use_mm"),
+        (lambda: F.pdist(tg.ones(3)), RuntimeError, r"pdist: input must be a matrix \(N, D\), got shape \(3,\)"),
+        (lambda: F.pdist(tg.eye(2), -1.0), RuntimeError, "pdist: p must not be negative, got -1.0"),
+        (lambda: F.rrelu(tg.ones(3), 0.5, 0.3), RuntimeError, "rrelu: lower must be at most upper, got 0.5 and 0.3"),
+        (lambda: tg.nanmedian(tg.ones(2, 0), 1), IndexError, r"nanmedian: there is no median along dim 1 of shape"),
         (lambda: tg.diff(tg.ones(3), -1), RuntimeError, "diff: n must not be negative, got -1"),
         (lambda: tg.arange(0, math.inf), RuntimeError, "arange: needs finite numbers"),
         (lambda: tg.arange(0, 9, 0.5, dtype=tg.int64), RuntimeError, "arange: step must not be 0 in int64, got 0.5"),

@@ -12,6 +12,7 @@ from typing import Any
 RENAMED = {
     "power": "Pow", "cast": "ToCopy", "det": "LinalgDet", "inv": "LinalgInvEx", "layer_norm": "NativeLayerNorm",
     "where_in_order": "Where", "reshape": "View", "contiguous": "Clone", "log1p": "Log1P", "median_of_all": "Median",
+    "nanmedian_of_all": "Nanmedian",
 }  # fmt: skip
 BY_DIMENSIONS = {"matmul": ("Mm", "UnsafeView"), "linear": ("Addmm", "View"), "mm": ("Mm", "UnsafeView")}
 SECOND_INPUTS = {"power": "exponent", "matmul": "mat2"}  # what PyTorch calls them where it is not `other`

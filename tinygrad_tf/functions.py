@@ -209,6 +209,7 @@ argsort = _function(Tensor.argsort)
 topk = _function(Tensor.topk)
 kthvalue = _function(Tensor.kthvalue)
 median = _function(Tensor.median)
+nanmedian = _function(Tensor.nanmedian)
 mode = _function(Tensor.mode)
 quantile = _function(Tensor.quantile)
 unique = _function(Tensor.unique)
@@ -473,9 +474,9 @@ __all__ = [
     "log2", "log10", "log_softmax", "logaddexp", "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or",
     "logical_xor", "logit", "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "max",
     "maximum", "mean", "median", "min", "minimum", "mm", "mode", "moveaxis", "movedim", "mul", "multinomial",
-    "multiply", "mv", "nan_to_num", "nanmean", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm",
-    "not_equal", "numel", "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal", "relu",
-    "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub",
+    "multiply", "mv", "nan_to_num", "nanmean", "nanmedian", "nansum", "narrow", "ne", "neg", "negative", "nonzero",
+    "norm", "not_equal", "numel", "outer", "permute", "pow", "prod", "promote_types", "quantile", "ravel", "reciprocal",
+    "relu", "remainder", "repeat_interleave", "reshape", "result_type", "roll", "round", "row_stack", "rsqrt", "rsub",
     "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "set_default_dtype", "sgn", "sigmoid", "sign",
     "sin", "sinh", "slogdet", "softmax", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "sub",
     "subtract", "sum", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "tile",

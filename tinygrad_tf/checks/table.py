@@ -217,6 +217,8 @@ op("mode", lambda a: a.mode(1).values, spread(3, 4))
 op("quantile", lambda a: a.quantile(0.3, 1), spread(3, 4))
 op("trapezoid", lambda y, x: tg.trapezoid(y, x.exp()), normal(2, 4), normal(4))
 op("cosine_similarity", tg.cosine_similarity, normal(3, 4), normal(1, 4))
+op("nanmedian", lambda a: a.nanmedian(1).values, spread(3, 4))
+op("pdist", F.pdist, normal(4, 3))
 op("cdist", tg.cdist, normal(3, 2), normal(4, 2))
 
 # --- shape and index --------------------------------------------------------------------------------------------------
@@ -436,6 +438,7 @@ layer("BatchNorm1d", lambda: nn.BatchNorm1d(3, track_running_stats=False), norma
 layer("GroupNorm", lambda: nn.GroupNorm(2, 4), normal(2, 4, 3))
 layer("InstanceNorm1d", lambda: nn.InstanceNorm1d(3, affine=True, track_running_stats=True), normal(2, 3, 4))
 layer("InstanceNorm2d", lambda: nn.InstanceNorm2d(3, affine=True), normal(2, 3, 2, 2))
+op("rrelu", lambda a: F.rrelu(a, 0.1, 0.3), spread(3, 4))
 layer("PReLU", lambda: nn.PReLU(3), spread(2, 3))
 for _activation in (
     nn.ELU(0.5), nn.CELU(0.5), nn.SELU(), nn.LeakyReLU(), nn.Mish(), nn.Softplus(2.0), nn.LogSigmoid(), nn.Softsign(),

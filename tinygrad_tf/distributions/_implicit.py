@@ -18,9 +18,8 @@ from tinygrad_tf.autograd.function import once_differentiable
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops._gamma import digamma
 
-STEPS, STEP = np.linspace(
-    -3.2, 3.6, 137, retstep=True
-)  # of integrals from 0 to infinity: over t, s = exp(pi / 2 sinh t), they end soon
+# Of integrals over s from 0 to infinity, which over t, with s = exp(pi / 2 sinh t), end soon (Takahasi and Mori, 1974).
+STEPS, STEP = np.linspace(-3.2, 3.6, 137, retstep=True)
 NODES = np.exp(np.pi / 2 * np.sinh(STEPS))
 WEIGHTS = STEP * np.pi / 2 * np.cosh(STEPS) * NODES
 

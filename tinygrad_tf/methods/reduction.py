@@ -26,7 +26,7 @@ class ValuesIndices(NamedTuple):
 
 PAIRS: dict[str, Any] = {
     name: named(name)(type(name, (ValuesIndices,), {"__slots__": (), "__doc__": ValuesIndices.__doc__}))
-    for name in ("max", "min", "sort", "topk", "kthvalue", "median", "mode", "cummax", "cummin")
+    for name in ("max", "min", "sort", "topk", "kthvalue", "median", "nanmedian", "mode", "cummax", "cummin")
 }
 
 
@@ -253,6 +253,22 @@ class ReductionMethods(engine.Tensor):
     def median(self, dim: int | None = None, keepdim: bool = False) -> Any:
         """The middle element, the lower one of two."""
         return order.median_of_all(self) if dim is None else PAIRS["median"](*order.median(self, dim, keepdim))
+
+    @overload
+    def nanmedian(self) -> Tensor: ...
+    @overload
+    def nanmedian(self, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @numpy_names
+    def nanmedian(self, dim: int | None = None, keepdim: bool = False) -> Any:
+        """The middle one of the elements that are not NaN, the lower one of two; NaN where there is no other.
+
+        >>> from tinygrad_tf import nan, tensor
+        >>> tensor([3.0, nan, 1.0, 2.0]).nanmedian()
+        tensor(2.)
+        """
+        if dim is None:
+            return order.nanmedian_of_all(self)
+        return PAIRS["nanmedian"](*order.nanmedian(self, dim, keepdim))
 
     @numpy_names
     def quantile(

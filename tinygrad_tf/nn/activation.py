@@ -75,6 +75,25 @@ class LeakyReLU(Module):
         return f"negative_slope={self.negative_slope}{_inplace(self, ', ')}"
 
 
+class RReLU(Module):
+    """LeakyReLU with random slopes, from lower to upper, in training, and their middle else (Xu et al., 2015).
+
+    >>> from tinygrad_tf import nn, tensor
+    >>> nn.RReLU(0.1, 0.3).eval()(tensor([-1.0, 2.0]))
+    tensor([-0.2000,  2.0000])
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False):
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}{_inplace(self, ', ')}"
+
+
 class PReLU(Module):
     """LeakyReLU with a trained slope `weight`: one for all, or one for each channel (He et al., 2015)."""
 

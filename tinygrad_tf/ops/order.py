@@ -123,6 +123,18 @@ def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
     return pick(x, dim, np.where(bad, first_bad, np.take(places, [(n - 1) // 2], dim)), keepdim)
 
 
+def nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
+    """The middle one of the elements that are not NaN, the lower one of two; NaN where there is no other."""
+    if category(x.array.dtype) < 2 or not x.array.ndim:
+        return median(x, dim, keepdim)
+    dim = axis("nanmedian", dim, x.array.ndim)
+    if not x.array.shape[dim]:
+        raise IndexError(f"nanmedian: there is no median along dim {dim} of shape {x.array.shape}")
+    known = np.count_nonzero(~np.isnan(x.array), axis=dim, keepdims=True)
+    places = sorted_places(x.array, dim, False)  # NaN stands last
+    return _picked(x, dim, np.take_along_axis(places, np.maximum(known - 1, 0) // 2, dim), keepdim)
+
+
 @primitive(x=largest_rule)
 def median_of_all(x: np.ndarray) -> np.ndarray:
     """The middle element of all, the lower one of two, NaN if there is one; its equals share the gradient."""
@@ -130,6 +142,13 @@ def median_of_all(x: np.ndarray) -> np.ndarray:
         return np.full((), np.nan, x.dtype)
     middle = (x.size - 1) // 2
     return np.partition(x, middle, axis=None)[middle]
+
+
+@primitive(x=largest_rule)
+def nanmedian_of_all(x: np.ndarray) -> np.ndarray:
+    """median_of_all of what is not NaN."""
+    found: np.ndarray = median_of_all.forward(x[x == x])
+    return found
 
 
 BETWEEN: dict[str, Callable[[float], float]] = {  # which place is taken for one between two elements

@@ -25,6 +25,8 @@ from tinygrad_tf.nn.functional.activation import (
     relu,
     relu6,
     relu_,
+    rrelu,
+    rrelu_,
     selu,
     selu_,
     sigmoid,
@@ -49,7 +51,7 @@ from tinygrad_tf.nn.functional.convolution import (
     fold,
     unfold,
 )
-from tinygrad_tf.nn.functional.distance import normalize, pairwise_distance
+from tinygrad_tf.nn.functional.distance import normalize, pairwise_distance, pdist
 from tinygrad_tf.nn.functional.dropout import (
     alpha_dropout,
     dropout,
@@ -187,6 +189,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",
@@ -195,6 +198,8 @@ __all__ = [
     "relu6",
     "relu_",
     "rms_norm",
+    "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
     "selu",
     "selu_",

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
@@ -55,6 +57,24 @@ def _two_slopes(x: Tensor, below: float | Tensor) -> Tensor:
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, negative_slope x elsewhere."""
     return _apply("leaky_relu", inplace, lambda x: _two_slopes(x, negative_slope), input)
+
+
+@of_floats
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """leaky_relu with slopes between lower and upper: a random one for each element in training, else their middle.
+
+    Xu et al. (2015), "Empirical Evaluation of Rectified Activations in Convolutional Network".
+    """
+    if not lower <= upper:
+        raise RuntimeError(f"rrelu: lower must be at most upper, got {lower} and {upper}")
+    if not training:
+        return _apply("rrelu", inplace, lambda x: _two_slopes(x, (lower + upper) / 2), input)
+    x = input.array
+    slopes, bent_down = np.ones(x.shape, x.dtype), x <= 0
+    slopes[bent_down] = random.default_generator.uniform(int(bent_down.sum()), lower, upper, np.float64)
+    return _apply("rrelu", inplace, lambda x: x * make(slopes), input)
 
 
 @of_floats
@@ -250,4 +270,5 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 relu_, leaky_relu_, elu_, celu_ = _in_place(relu), _in_place(leaky_relu), _in_place(elu), _in_place(celu)
+rrelu_ = _in_place(rrelu)
 selu_, hardtanh_, threshold_ = _in_place(selu), _in_place(hardtanh), _in_place(threshold)
