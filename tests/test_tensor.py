@@ -209,6 +209,9 @@ HALF = tg.zeros(2, dtype=tg.float16)
         (lambda: tg.full((2,), 65505, dtype=tg.float16), RuntimeError, "full: 65505 does not fit into float16"),
         (lambda: tg.full((2,), 1e39), RuntimeError, r"full: 1e\+39 does not fit into float32"),
         (lambda: tg.nn.functional.pad(HALF, (1, 1), value=1e9), RuntimeError, "pad: .* does not fit into float16"),
+        (lambda: HALF.clamp(max=1e9), RuntimeError, "clamp: 1000000000.0 does not fit into float16"),
+        (lambda: tg.ones(2).long().add(1, alpha=0.5), RuntimeError, "add: integers need an integer for alpha, got 0.5"),
+        (lambda: tg.linspace(0, 1e39, 3), RuntimeError, r"linspace: end: 1e\+39 does not fit into float32"),
         (lambda: tg.stack([]), RuntimeError, "at least one"),
         (lambda: tg.cat([]), ValueError, "at least one"),
         (lambda: tg.ones(4).split(2.5), TypeError, "split: split_size must be a whole number, got 2.5"),
@@ -736,6 +739,18 @@ def test_division_and_remainders_of_both_signs() -> None:
     assert tg.div(tg.tensor([1.0, -1.0, 0.0]), 0).tolist()[:2] == [math.inf, -math.inf]
 
 
+def test_integers_are_divided_as_floats_whether_or_not_a_number_fits_them() -> None:
+    torch = pytest.importorskip("torch")
+    for t in (torch, tg):
+        seven, small = t.tensor([7], dtype=t.int8), t.tensor([7], dtype=t.uint8)
+        np.testing.assert_allclose((seven / 300).tolist(), [7 / 300])
+        np.testing.assert_allclose((300 / seven).tolist(), [300 / 7])
+        np.testing.assert_allclose((small / -1).tolist(), [-7.0])
+        np.testing.assert_allclose(t.atan2(seven, t.tensor(300)).tolist(), [math.atan2(7, 300)], rtol=1e-6)
+        np.testing.assert_allclose(t.xlogy(seven, 300).tolist(), [7 * math.log(300)], rtol=1e-6)
+        assert (seven / 300).dtype == t.float32
+
+
 @pytest.mark.parametrize("number", [2, 2.5, np.float32(2.5), np.float64(2.5), np.int64(2)], ids=repr)
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
 def test_numbers_beside_large_tensors(number: object, dtype: tg.dtype) -> None:
@@ -1024,3 +1039,41 @@ def test_numbers_that_an_integer_can_hold_are_taken_as_in_pytorch() -> None:
         tg.tensor(2**63)
     with pytest.raises(RuntimeError, match=r"-inf does not fit into int64.*use .float"):
         tg.tensor([1]).masked_fill(tg.tensor([True]), tg.tensor(-math.inf))
+
+
+TOO_LARGE: dict[str, Callable[[Any, Any, float], Any]] = {
+    "clamp": lambda t, x, large: x.clamp(max=large),
+    "clamp from": lambda t, x, large: x.clamp(min=-large),
+    "add": lambda t, x, large: t.add(x, x, alpha=large),
+    "sub": lambda t, x, large: t.sub(x, x, alpha=large),
+    "addcmul": lambda t, x, large: t.addcmul(x, x, x, value=large),
+    "addcdiv": lambda t, x, large: t.addcdiv(x, x, x, value=large),
+    "lerp": lambda t, x, large: t.lerp(x, x * 2, large),
+    "addmm": lambda t, x, large: t.addmm(x.view(2, 1), x.view(2, 1), x[:1].view(1, 1), alpha=large),
+    "where": lambda t, x, large: t.where(x > 0, large, x),
+    "leaky_relu": lambda t, x, large: t.nn.functional.leaky_relu(-x, large),
+    "elu": lambda t, x, large: t.nn.functional.elu(-x, large),
+    "celu": lambda t, x, large: t.nn.functional.celu(-x, large),
+    "softplus": lambda t, x, large: t.nn.functional.softplus(x, large),
+    "threshold": lambda t, x, large: t.nn.functional.threshold(-x, 0.0, large),
+    "hardtanh": lambda t, x, large: t.nn.functional.hardtanh(x, -large, large),
+    "constant_": lambda t, x, large: t.nn.init.constant_(x.clone(), large),
+    "linspace": lambda t, x, large: t.linspace(0, large, 3, dtype=x.dtype),
+    "logspace": lambda t, x, large: t.logspace(0, large, 3, dtype=x.dtype),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_numbers_that_floats_cannot_hold_are_refused_as_in_pytorch(name: str) -> None:
+    """1e9 in 16 bits: as factors, with which PyTorch computes in 32 bits, it fits, and the result is inf."""
+    torch = pytest.importorskip("torch")
+    for dtype, large in (("float32", 1e39), ("float16", 1e9), ("float64", 1e39), ("int8", 300)):
+        refused = []
+        for t in (torch, tg):
+            x = t.ones(2, dtype=getattr(t, dtype))
+            try:
+                TOO_LARGE[name](t, x, large)
+                refused.append(False)
+            except RuntimeError:
+                refused.append(True)
+        assert refused[0] is refused[1], dtype

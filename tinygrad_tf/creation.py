@@ -317,7 +317,8 @@ def arange(
             raise RuntimeError(f"arange: step must not be 0 in {kind}, got {values[2]}")
         count = max(math.ceil((end - start) / step), 0) if kind == np.int64 else count
         return _finish((start + step * np.arange(count)).astype(kind, copy=False), requires_grad, device)
-    return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
+    with np.errstate(all="ignore"):  # beyond the largest number there is inf, as in PyTorch
+        return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 
 
 def _equal_steps(name: str, start: Any, end: Any, steps: Any, kind: np.dtype) -> np.ndarray:
@@ -325,6 +326,7 @@ def _equal_steps(name: str, start: Any, end: Any, steps: Any, kind: np.dtype) ->
     for what, value in (("start", start), ("end", end)):
         if isinstance(value, Tensor) and value.ndim:
             raise RuntimeError(f"{name}: {what} must be a number or a 0-d tensor, got shape {tuple(value.shape)}")
+        fitting(f"{name}: {what}", float(value), kind)
     if not hasattr(steps, "__index__"):
         raise TypeError(f"{name}: steps must be an integer, got {steps!r}")
     if steps < 0:
@@ -358,7 +360,8 @@ def logspace(
     """base ** start to base ** end in `steps` equal factors."""
     kind = _kind(dtype)
     exponents = _equal_steps("logspace", start, end, steps, kind)
-    return _finish(np.power(float(base), exponents).astype(kind), requires_grad, device)
+    with np.errstate(all="ignore"):
+        return _finish(np.power(float(base), exponents).astype(kind), requires_grad, device)
 
 
 @_into_out

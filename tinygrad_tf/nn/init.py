@@ -10,6 +10,7 @@ import numpy as np
 
 from tinygrad_tf import random
 from tinygrad_tf._layout import laid_out_like
+from tinygrad_tf.ops._types import fitting
 from tinygrad_tf.tensor import Tensor
 
 
@@ -32,7 +33,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One number everywhere."""
-    return _put(tensor, val)
+    return _put(tensor, fitting("constant_", val, tensor.array.dtype))
 
 
 def zeros_(tensor: Tensor) -> Tensor:

@@ -110,6 +110,15 @@ def fitting(name: str, value: Any, dtype: np.dtype) -> Any:
     return as_number(int(value), dtype)
 
 
+def as_factor(name: str, what: str, factor: Any, dtype: np.dtype) -> Any:
+    """A factor for tensors of `dtype`: a number must be one that they can hold, and a whole one beside integers."""
+    if not isinstance(factor, (int, float)):
+        return factor
+    if category(dtype) < 2 and isinstance(factor, float):
+        raise RuntimeError(f"{name}: integers need an integer for {what}, got {factor}; use .float() first")
+    return fitting(f"{name}: {what}", factor, dtype) if category(dtype) else bool(factor)
+
+
 def promoted(name: str, arrays: list[Any]) -> list[Any]:
     """Bring the operands of an elementwise operation to their common dtype, and check that their shapes broadcast."""
     a, b = arrays
@@ -133,9 +142,16 @@ def promoted(name: str, arrays: list[Any]) -> list[Any]:
 
 
 def promoted_to_float(name: str, arrays: list[Any]) -> list[Any]:
-    """As `promoted`, but integers become the default float, for operations that have no integer result."""
-    arrays = promoted(name, arrays)
-    return [floating(x) for x in arrays]
+    """As `promoted`, for operations that have no integer result: where no operand is floating point, all become so.
+
+    Each by itself, and before they meet: in small integers a number of the other operand need not fit.
+    """
+    a, b = arrays
+    return promoted(name, [floating(a), floating(b)] if _whole(a) and _whole(b) else arrays)
+
+
+def _whole(x: Any) -> bool:
+    return isinstance(x, int) or (isinstance(x, (np.ndarray, np.generic)) and category(x.dtype) < 2)
 
 
 def float_input(name: str, arrays: list[Any]) -> list[Any]:

@@ -15,8 +15,10 @@ from tinygrad_tf import kernels
 from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
 from tinygrad_tf.ops._types import (
+    as_factor,
     category,
     check_broadcast,
+    check_floats,
     default_float,
     fitting,
     float_input,
@@ -316,6 +318,8 @@ def _quotient(a: Any, b: Any) -> np.ndarray:
 
 def lerp(start: Any, end: Any, weight: Any) -> Any:
     """From start (weight 0) to end (weight 1) in a straight line."""
+    check_floats("lerp", start)
+    weight = as_factor("lerp", "weight", weight, wide(start.array.dtype))
     if not isinstance(weight, Tensor) and weight >= 0.5:
         return end - (end - start) * (1.0 - weight)
     return start + (end - start) * weight
@@ -330,16 +334,21 @@ def _together(*operands: Any) -> list[Any]:
 def with_alpha(operation: Any, x: Any, other: Any, alpha: Any) -> Any:
     """operation(x, alpha * other), for add and sub."""
     if type(alpha) is not int or alpha != 1:
-        other = mul(_together(x, other)[1], alpha)
+        together = _together(x, other)
+        other = mul(together[1], as_factor(operation.name, "alpha", alpha, together[0].array.dtype))
     return operation(x, other)
 
 
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     x, a, b = _together(x, a, b)
+    value = as_factor("addcmul", "value", value, wide(x.array.dtype))
     return x + (a * b if value == 1 else a * b * value)
 
 
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    x, a, b = _together(x, a, b)
+    check_floats("addcdiv", x)
+    value = as_factor("addcdiv", "value", value, wide(x.array.dtype))
     return x + (div(a, b) if value == 1 else div(a, b) * value)
 
 
@@ -441,7 +450,8 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
         return x if high is None else where(x > high, high, _unless_unknown(high, x))
     if category(x.array.dtype) < 2 and (isinstance(low, float) or isinstance(high, float)):
         x = cast(x, dtype=default_float())
-    return _clamp(x, low=low, high=high)
+    bounds = [fitting("clamp", v, x.array.dtype) if isinstance(v, (int, float)) else v for v in (low, high)]
+    return _clamp(x, low=bounds[0], high=bounds[1])
 
 
 def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
@@ -463,9 +473,10 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     if condition.dtype != bool:
         raise RuntimeError(f"where: condition must be a bool tensor, got {condition.dtype}; compare first (x != 0)")
     operands = promoted("where", arrays[1:])
+    dtype = getattr(operands[0], "dtype", None) or operands[1].dtype
     for given, x in zip(arrays[1:], operands, strict=True):
-        if isinstance(given, int) and isinstance(x, np.generic):
-            fitting("where", given, x.dtype)
+        if isinstance(given, (int, float)) and (category(dtype) < 2 or dtype.itemsize > 2):
+            fitting("where", given, dtype)  # in 16-bit floats PyTorch lets it become inf here
         if isinstance(x, np.ndarray) and x.shape != condition.shape:
             check_broadcast("where: condition and operand", condition.shape, x.shape)
     return [condition, *operands]

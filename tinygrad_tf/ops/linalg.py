@@ -10,10 +10,11 @@ from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primitive
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
-from tinygrad_tf.ops._types import axis, category
+from tinygrad_tf.ops._types import as_factor, axis, category
 from tinygrad_tf.ops.elementwise import div, where
 from tinygrad_tf.ops.reduce import norm, sum
 from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
+from tinygrad_tf.regions import wide
 
 
 def _swap(x: Any) -> Any:
@@ -135,10 +136,9 @@ def weighted_sum(name: str, x: Any, product: Any, beta: Any, alpha: Any) -> Any:
     own, shape = x.array.shape, product.array.shape
     if len(own) > len(shape) or any(m not in (1, n) for m, n in zip(reversed(own), reversed(shape), strict=False)):
         raise RuntimeError(f"{name}: input must broadcast to the product's shape {shape}, got {own}")
-    if category(product.array.dtype) < 2 and (isinstance(beta, float) or isinstance(alpha, float)):
-        raise RuntimeError(f"{name}: integers need integers for beta and alpha, got {beta} and {alpha}; use .float()")
-    if product.array.dtype == bool:
-        beta, alpha = bool(beta), bool(alpha)
+    beta, alpha = (
+        as_factor(name, what, factor, wide(product.array.dtype)) for what, factor in (("beta", beta), ("alpha", alpha))
+    )
     return _times(x, beta) + _times(product, alpha)
 
 

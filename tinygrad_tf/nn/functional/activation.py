@@ -12,8 +12,9 @@ import numpy as np
 from tinygrad_tf import ops, random
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops import inplace as in_place
-from tinygrad_tf.ops._types import check_floats
+from tinygrad_tf.ops._types import as_factor, check_floats, fitting
 from tinygrad_tf.ops.elementwise import abs_, bent, clamp, expm1, sign, where
+from tinygrad_tf.regions import wide
 from tinygrad_tf.tensor import Tensor
 
 Activation = TypeVar("Activation", bound=Callable[..., Tensor])
@@ -37,6 +38,12 @@ def _apply(name: str, inplace: bool, function: Callable[..., Any], input: Tensor
     return in_place.write(f"{name}_", input, function) if inplace else function(input)
 
 
+def _setting(name: str, what: str, value: float, input: Tensor) -> float:
+    """A number to compute with beside floating point input, which 16-bit floats widen for."""
+    number: float = as_factor(name, what, value, wide(input.array.dtype))
+    return number
+
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """max(x, 0)."""
     return _apply("relu", inplace, ops.elementwise.relu, input)
@@ -56,6 +63,7 @@ def _two_slopes(x: Tensor, below: float | Tensor) -> Tensor:
 @of_floats
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, negative_slope x elsewhere."""
+    negative_slope = _setting("leaky_relu", "negative_slope", negative_slope, input)
     return _apply("leaky_relu", inplace, lambda x: _two_slopes(x, negative_slope), input)
 
 
@@ -118,12 +126,14 @@ def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
 @of_floats
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x) - 1) elsewhere (Clevert et al., 2016)."""
+    alpha = _setting("elu", "alpha", alpha, input)
     return _apply("elu", inplace, lambda x: _exponential_part(x, alpha), input)
 
 
 @of_floats
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, alpha (exp(x / alpha) - 1) elsewhere (Barron, 2017)."""
+    alpha = _setting("celu", "alpha", alpha, input)
     return _apply("celu", inplace, lambda x: _exponential_part(x, alpha, alpha), input)
 
 
@@ -176,7 +186,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 @of_floats
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
-    scaled = input * beta
+    scaled = input * _setting("softplus", "beta", beta, input)
     return where(scaled > threshold, input, ops.activation.softplus(scaled) / beta)
 
 
@@ -208,6 +218,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     """x where it is above the threshold, `value` elsewhere; of integers its whole part."""
     if not input.is_floating_point():
         value = int(value)
+    value = fitting("threshold: value", value, input.array.dtype)
     return _apply("threshold", inplace, lambda x: where(x <= threshold, value, bent(x)), input)
 
 
