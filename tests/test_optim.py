@@ -261,6 +261,36 @@ def test_misuse_is_told(make: Callable[[Any], Any], error: type[Exception], word
         make(p)
 
 
+OPTIMIZERS = [
+    "Adafactor",
+    "SGD",
+    "Adam",
+    "AdamW",
+    "RMSprop",
+    "Adagrad",
+    "Adadelta",
+    "Adamax",
+    "NAdam",
+    "RAdam",
+    "Rprop",
+    "ASGD",
+]
+
+
+def test_groups_have_pytorchs_settings() -> None:
+    """Programs read them, as group["fused"], and print them."""
+    torch = pytest.importorskip("torch")
+    for name in OPTIMIZERS:
+        groups = []
+        for t in (torch, tg):
+            optimizer = getattr(t.optim, name)([t.nn.Parameter(t.ones(2))], lr=0.1)
+            groups.append({k: v for k, v in optimizer.param_groups[0].items() if k != "params"})
+        assert groups[0] == groups[1], name
+    p = tg.nn.Parameter(tg.ones(1))
+    assert optim.Adamax([p], capturable=True).param_groups[0]["capturable"] is True
+    assert optim.SGD([p], 0.1, foreach=True).param_groups[0]["foreach"] is True
+
+
 # --- schedules --------------------------------------------------------------------------------------------------------
 
 Schedule = Callable[[Any, Any], Any]

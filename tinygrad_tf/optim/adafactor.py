@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
 
 
@@ -44,7 +44,6 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ):
-        refuse_ways(foreach)
         if not isinstance(eps, (tuple, list)) or len(eps) != 2:
             raise TypeError(f"Adafactor: eps must be two numbers, as (None, 1e-3), got {eps!r}")
         refuse_negative(lr=lr, weight_decay=weight_decay, eps1=0.0 if eps[0] is None else eps[0], eps2=eps[1])
@@ -53,7 +52,7 @@ class Adafactor(Optimizer):
         if not d >= 1.0:
             raise ValueError(f"Adafactor: d must be at least 1, got {d}")
         settings = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay}
-        super().__init__(params, {**settings, "foreach": foreach, "maximize": maximize})
+        super().__init__(params, {**settings, **ways_of(foreach=foreach), "maximize": maximize})
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr = float(group["lr"])

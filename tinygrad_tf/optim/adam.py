@@ -10,7 +10,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
 
 
@@ -38,7 +38,6 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ):
         refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
-        refuse_ways(foreach, fused, differentiable)
         refuse_betas(type(self).__name__, betas)
         self.plans: dict[int, Any] = {}
         settings = {
@@ -50,7 +49,8 @@ class Adam(Optimizer):
             "maximize": maximize,
             "decoupled_weight_decay": decoupled_weight_decay,
         }
-        super().__init__(params, settings)
+        ways = ways_of(foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused)
+        super().__init__(params, {**settings, **ways})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "plans": {}}  # plans hold addresses, which a copy must not have
@@ -128,9 +128,20 @@ class AdamW(Adam):
         differentiable: bool = False,
         fused: bool | None = None,
     ):
-        ways: dict[str, Any] = {"foreach": foreach, "differentiable": differentiable, "fused": fused}
-        settings: dict[str, Any] = {"maximize": maximize, "decoupled_weight_decay": True}
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **settings, **ways)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)

@@ -81,7 +81,8 @@ class RMSprop(Parameterwise):
             "centered": centered,
             "maximize": maximize,
         }
-        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+        ways = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, settings, **ways)
 
     def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
         wanted = ["square_avg"] + ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * group["centered"]
@@ -121,13 +122,15 @@ class Adadelta(Parameterwise):
         weight_decay: float = 0,
         foreach: bool | None = None,
         *,
+        capturable: bool = False,
         maximize: bool = False,
         differentiable: bool = False,
     ):
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Adadelta: rho must be in [0, 1], got {rho}")
         settings = {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+        ways = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, settings, **ways)
 
     def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
         rho, eps = group["rho"], group["eps"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
 
 
@@ -34,9 +34,9 @@ class ASGD(Optimizer):
         capturable: bool = False,
     ):
         refuse_negative(lr=lr, weight_decay=weight_decay)
-        refuse_ways(foreach, differentiable=differentiable)
-        settings = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0}
-        super().__init__(params, {**settings, "weight_decay": weight_decay, "maximize": maximize})
+        settings = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
+        ways = ways_of(foreach=foreach, differentiable=differentiable, capturable=capturable)
+        super().__init__(params, {**settings, "maximize": maximize, **ways})
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, lambd = float(group["lr"]), group["lambd"]
@@ -75,10 +75,11 @@ class Rprop(Optimizer):
         differentiable: bool = False,
     ):
         refuse_negative(lr=lr)
-        refuse_ways(foreach, differentiable=differentiable)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Rprop: etas must be one factor below 1 and one above, got {etas}")
-        super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize})
+        settings = {"lr": lr, "etas": etas, "step_sizes": step_sizes, "maximize": maximize}
+        ways = ways_of(foreach=foreach, differentiable=differentiable, capturable=capturable)
+        super().__init__(params, {**settings, **ways})
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         shrink, grow = group["etas"]

@@ -171,12 +171,15 @@ def refuse_betas(optimizer: str, betas: Any) -> None:
             raise ValueError(f"{optimizer}: betas[{i}] must be in [0, 1), got {beta}")
 
 
-def refuse_ways(foreach: bool | None = None, fused: bool | None = None, differentiable: bool = False) -> None:
-    """PyTorch's ways to compute the same step are accepted and change nothing here, but for what they cannot mean."""
-    if differentiable:
+def ways_of(**ways: bool | None) -> dict[str, bool | None]:
+    """PyTorch's ways to compute the same step, as settings of a group. They change nothing here, but for what they
+    cannot mean.
+    """
+    if ways.get("differentiable"):
         raise ValueError("optimizer: differentiable=True is not supported; write the step as p = p - lr * gradient")
-    if foreach and fused:
+    if ways.get("foreach") and ways.get("fused"):
         raise RuntimeError("optimizer: foreach and fused cannot both be True; leave both out")
+    return ways
 
 
 def _fitting(value: Any, like: Tensor) -> Any:

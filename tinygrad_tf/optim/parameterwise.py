@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_betas, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
 
 
@@ -17,12 +17,11 @@ class Parameterwise(Optimizer):
 
     averages: tuple[str, ...] = ()  # the arrays of a parameter's state, which start at zero
 
-    def __init__(self, params: Iterable[Any], settings: dict[str, Any], **ways: Any):
+    def __init__(self, params: Iterable[Any], settings: dict[str, Any], **ways: bool | None):
         refuse_negative(**{name: settings[name] for name in ("lr", "weight_decay", "eps")})
-        refuse_ways(**ways)
         if "betas" in settings:
             refuse_betas(type(self).__name__, settings["betas"])
-        super().__init__(params, settings)
+        super().__init__(params, {**settings, **ways_of(**ways)})
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         for p in params:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, refuse_ways
+from tinygrad_tf.optim.optimizer import Optimizer, gradient_of, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
 
 
@@ -28,7 +28,6 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ):
         refuse_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
-        refuse_ways(foreach, fused, differentiable)
         if nesterov and (momentum <= 0.0 or dampening != 0.0):
             raise ValueError("nesterov needs momentum above 0 and dampening 0")
         settings = {
@@ -39,7 +38,8 @@ class SGD(Optimizer):
             "nesterov": nesterov,
             "maximize": maximize,
         }
-        super().__init__(params, settings)
+        ways = ways_of(foreach=foreach, differentiable=differentiable, fused=fused)
+        super().__init__(params, {**settings, **ways})
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, momentum = float(group["lr"]), group["momentum"]

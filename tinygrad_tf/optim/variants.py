@@ -30,10 +30,12 @@ class Adamax(Parameterwise):
         foreach: bool | None = None,
         *,
         maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
     ):
         settings = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+        ways = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, settings, **ways)
 
     def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
         beta1, beta2 = group["betas"]
@@ -59,6 +61,7 @@ class NAdam(Parameterwise):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
     ):
         refuse_negative(momentum_decay=momentum_decay)
@@ -71,7 +74,8 @@ class NAdam(Parameterwise):
             "decoupled_weight_decay": decoupled_weight_decay,
             "maximize": maximize,
         }
-        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+        ways = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, settings, **ways)
 
     def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
         beta1, beta2 = group["betas"]
@@ -100,6 +104,7 @@ class RAdam(Parameterwise):
         *,
         foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
         differentiable: bool = False,
     ):
         settings = {
@@ -110,7 +115,8 @@ class RAdam(Parameterwise):
             "decoupled_weight_decay": decoupled_weight_decay,
             "maximize": maximize,
         }
-        super().__init__(params, settings, foreach=foreach, differentiable=differentiable)
+        ways = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable}
+        super().__init__(params, settings, **ways)
 
     def move(self, group: dict[str, Any], state: dict[str, Any], g: np.ndarray, lr: float, step: float) -> np.ndarray:
         beta1, beta2 = group["betas"]
