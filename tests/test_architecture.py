@@ -25,6 +25,7 @@ FLOORS = [
         "_sampling",
         "_rejection",
         "_layout",
+        "_arguments",
         "dtypes",
         "_device",
         "_version",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from tinygrad_tf.utils.errors import InputError, check_choice
+from tinygrad_tf._arguments import check_choice
+from tinygrad_tf.utils.errors import InputError
 
 CACHES = ("growing", "window", "paged", "none")
 
@@ -75,7 +76,7 @@ class GenerationConfig:
             if getattr(self, name) is not None:
                 _number(name, getattr(self, name), "a number from 0 to 1", 0.0, 1.0)
         _number("repetition_penalty", self.repetition_penalty, "a number above 0 (1: no penalty)", math.ulp(0.0))
-        check_choice("cache", self.cache, CACHES)
+        check_choice("cache", self.cache, CACHES, InputError)
         if (self.cache == "window") != (self.window is not None):
             raise InputError(f"cache='window' and window=... belong together, got {self.cache!r} and {self.window}")
         self._check_beams()

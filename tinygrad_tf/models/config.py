@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinygrad_tf.nn._arguments import check_choice
+from tinygrad_tf._arguments import check_choice
 from tinygrad_tf.nn.blocks import ATTENTIONS, FEED_FORWARDS, NORMS
 from tinygrad_tf.nn.position import PAIRINGS, POSITIONS
 

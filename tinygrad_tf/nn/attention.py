@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from tinygrad_tf._arguments import check_probability, check_size
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn._arguments import check_probability, check_size
 from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.masks import causal_mask, check_mask, combine_masks, window_mask
 from tinygrad_tf.nn.module import Module

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._arguments import check_size
 from tinygrad_tf.creation import empty
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn._arguments import check_size
 from tinygrad_tf.nn.attention import MultiHeadAttention, Scores, attend
 from tinygrad_tf.nn.masks import combine_masks, window_mask
 from tinygrad_tf.nn.parameter import Parameter

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tinygrad_tf.nn._arguments import check_choice, check_size
+from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.nn.attention import KeyValueCache, MultiHeadAttention
 from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAttention, LocalAttention
 from tinygrad_tf.nn.dropout import Dropout

@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.tensor import Tensor

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tinygrad_tf._arguments import check_probability
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn._arguments import check_probability
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.tensor import Tensor
 

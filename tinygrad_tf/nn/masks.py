@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinygrad_tf._arguments import check_size
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn._arguments import check_size
 from tinygrad_tf.ops.elementwise import where
 from tinygrad_tf.tensor import Tensor
 

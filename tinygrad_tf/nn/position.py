@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.creation import empty
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
-from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.ops._types import wants_tensor

@@ -10,10 +10,10 @@ import numbers
 import warnings
 from typing import Any
 
+from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.functions import cat, stack
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn._arguments import check_choice, check_size
 from tinygrad_tf.nn.cells import ACTIVATIONS, GRUStep, LSTMStep, RNNStep, State, Step
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils.rnn import PackedSequence

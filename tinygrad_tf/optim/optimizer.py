@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._arguments import check_number
 from tinygrad_tf.engine import make, recording
 from tinygrad_tf.optim._hooks import Hooked
 from tinygrad_tf.tensor import Tensor
@@ -156,8 +157,7 @@ def _ordered(params: Iterable[Any]) -> Iterable[Any]:
 def refuse_negative(**settings: Any) -> None:
     """An error that names the first setting below 0, or that is no number."""
     for name, value in settings.items():
-        if isinstance(value, str) or not hasattr(value, "__float__"):
-            raise TypeError(f"optimizer: {name} must be a number, got {type(value).__name__}")
+        check_number(f"optimizer: {name}", value)
         if not float(value) >= 0.0:
             raise ValueError(f"optimizer: {name} must not be negative, got {value}")
 

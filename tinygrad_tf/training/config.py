@@ -9,10 +9,11 @@ import typing
 from dataclasses import dataclass
 from typing import Any
 
+from tinygrad_tf._arguments import check_choice
 from tinygrad_tf.kernels.precision import PIECES
 from tinygrad_tf.training.groups import parse_decays
 from tinygrad_tf.training.schedules import SCHEDULES
-from tinygrad_tf.utils.errors import InputError, check_choice
+from tinygrad_tf.utils.errors import InputError
 
 MOST = 2**63 - 1  # of a whole number
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -201,7 +202,7 @@ def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
     if wanted is str:
         choices = field.metadata["choices"]
         if choices:
-            check_choice(name, value, choices)
+            check_choice(name, value, choices, InputError)
         return value
     least, most = field.metadata["least"], min(field.metadata["most"], math.inf if wanted is float else MOST)
     if not least <= value <= most or value == math.inf:

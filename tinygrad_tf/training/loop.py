@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf import random
+from tinygrad_tf._arguments import check_choice
 from tinygrad_tf.amp import GradScaler, autocast
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.dtypes import bfloat16, float16
 from tinygrad_tf.kernels import precision as precision_of_products
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.tensor import Tensor
-from tinygrad_tf.utils.errors import check_choice
+from tinygrad_tf.utils.errors import InputError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -99,9 +100,9 @@ class Loop:
         precision: str = "float32",
         matmul_precision: str | None = None,
     ):
-        check_choice("precision", precision, PRECISIONS)
+        check_choice("precision", precision, PRECISIONS, InputError)
         if matmul_precision is not None:
-            check_choice("matmul_precision", matmul_precision, precision_of_products.PIECES)
+            check_choice("matmul_precision", matmul_precision, precision_of_products.PIECES, InputError)
         self.model, self.optimizer, self.gradient_clip = model, optimizer, gradient_clip
         self.precision, self.matmul_precision = PRECISIONS[precision], matmul_precision
         self.scaler = GradScaler("cpu", enabled=precision == "float16")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tinygrad_tf import random
+from tinygrad_tf._arguments import check_choice
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.generation import Conditioned, GenerationConfig, generate_batch
@@ -26,7 +27,7 @@ from tinygrad_tf.training.loop import Loop, Part
 from tinygrad_tf.training.scheduled_sampling import mixed_inputs
 from tinygrad_tf.training.schedules import SCHEDULES, rate_at
 from tinygrad_tf.utils.data.pairs import END, PAD, POOL, START, PairBatch, batches_by_length, pad_rows, pair_batch
-from tinygrad_tf.utils.errors import InputError, check_choice
+from tinygrad_tf.utils.errors import InputError
 
 Pair = tuple[Sequence[int], Sequence[int]]  # source and answer, as ids without special tokens
 
@@ -69,7 +70,7 @@ class PairConfig:
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise InputError(f"PairConfig: {name} must be in [0, 1), got {getattr(self, name)!r}")
         for name, choices in (("schedule", SCHEDULES), ("precision", PRECISIONS)):
-            check_choice(f"PairConfig: {name}", getattr(self, name), choices)
+            check_choice(f"PairConfig: {name}", getattr(self, name), choices, InputError)
 
 
 @dataclass(frozen=True)

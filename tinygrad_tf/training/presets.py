@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygrad_tf.utils.errors import check_choice
+from tinygrad_tf._arguments import check_choice
+from tinygrad_tf.utils.errors import InputError
 
 # As nanoGPT's script lets its products have fewer bits; the losses of whole runs agree to four digits.
 FEWER_BITS = {"matmul_precision": "high"}
@@ -29,5 +30,5 @@ def preset(name: str) -> dict[str, Any]:
     >>> preset("quick")["learning_rate"]
     0.006
     """
-    check_choice("--preset", name, PRESETS)
+    check_choice("--preset", name, PRESETS, InputError)
     return dict(PRESETS[name])

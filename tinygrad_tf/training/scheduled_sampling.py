@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_tf._arguments import check_choice
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.tensor import Tensor
-from tinygrad_tf.utils.errors import InputError, check_choice
+from tinygrad_tf.utils.errors import InputError
 
 SCHEDULES = ("linear", "exponential", "inverse_sigmoid")
 METHODS = ("parallel", "sequential")
@@ -55,7 +56,7 @@ def teacher_share(step: int, kind: str, k: float, floor: float = 0.0) -> float:
     >>> [round(teacher_share(step, "inverse_sigmoid", k=100), 2) for step in (0, 250, 460, 1000)]
     [0.99, 0.89, 0.5, 0.0]
     """
-    check_choice("teacher_share: kind", kind, SCHEDULES)
+    check_choice("teacher_share: kind", kind, SCHEDULES, InputError)
     wanted = {"linear": (0.0, math.inf), "exponential": (0.0, 1.0), "inverse_sigmoid": (1.0, math.inf)}[kind]
     if not (wanted[0] < k < wanted[1] or k == 1.0 == wanted[0]):
         words = {"linear": "above 0", "exponential": "between 0 and 1", "inverse_sigmoid": "at least 1"}[kind]
@@ -128,7 +129,7 @@ def _check(truth: NDArray[Any], share: float, method: str, passes: int, temperat
         raise InputError(f"mixed_inputs: inputs must be ids (B, T), got {truth.dtype} of the shape {truth.shape}")
     if not 0.0 <= share <= 1.0:
         raise InputError(f"mixed_inputs: share must be in [0, 1], got {share}")
-    check_choice("mixed_inputs: method", method, METHODS)
+    check_choice("mixed_inputs: method", method, METHODS, InputError)
     if passes < 1 or (passes > 1 and method == "sequential"):
         raise InputError(f"mixed_inputs: passes must be at least 1, and 1 for method='sequential', got {passes}")
     if not temperature >= 0.0:

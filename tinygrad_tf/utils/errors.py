@@ -1,9 +1,6 @@
-"""The one exception for input that cannot be used, and a check that raises it."""
+"""The one exception for input that cannot be used."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 
 class InputError(ValueError):
@@ -11,10 +8,3 @@ class InputError(ValueError):
 
     The message is one line that says what is wrong, where, and what to do; the command line prints it and exits with 2.
     """
-
-
-def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """An InputError that lists the choices, unless `value` is one of them."""
-    choices = tuple(choices)
-    if value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(choices)}; got {value!r}")

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf._arguments import check_probability
 from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn._arguments import check_probability
 from tinygrad_tf.tensor import Tensor
 
 
