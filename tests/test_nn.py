@@ -824,6 +824,11 @@ SAME = [tg.ones(3, 1, 4)] * 3
         (lambda: setattr(nn.BatchNorm1d(2), "running_mean", 3.0), TypeError, "running_mean is a buffer: .* got float"),
         (lambda: setattr(nn.Sequential(nn.ReLU()), "0", 3), TypeError, "0 is a module: .* got int"),
         (lambda: nn.ModuleDict({1: nn.ReLU()}), TypeError, "must be a string without '.', got 1"),
+        (lambda: nn.HuberLoss(delta="1"), TypeError, "HuberLoss: delta must be a number of Python, got str"),
+        (lambda: F.huber_loss(tg.ones(2), tg.ones(2), delta=0.0), RuntimeError, "delta must be above 0, got 0.0"),
+        (lambda: F.huber_loss(tg.ones(2), tg.ones(2), delta=None), TypeError, "delta must be a number, got NoneType"),
+        (lambda: F.smooth_l1_loss(tg.ones(2), tg.ones(2), beta=math.nan), RuntimeError, "beta .* got nan"),
+        (lambda: F.cross_entropy(tg.ones(2, 3), tg.tensor([True, False])), RuntimeError, "targets must be integers"),
         (lambda: nn.Hardtanh(2.0), ValueError, "Hardtanh: min_val must be below max_val, got 2.0 and 1.0"),
         (lambda: nn.TripletMarginLoss(0.0), ValueError, "TripletMarginLoss: margin must be above 0, got 0.0"),
         (lambda: nn.GRU(3, 4, 2, 0.1), TypeError, "GRU: bias must be True or False, got 0.1"),
@@ -1287,3 +1292,32 @@ def test_functions_that_pytorch_has_of_floats_alone_refuse_integers() -> None:
         assert functional.threshold(t.arange(4), 1.5, 7.9).tolist() == [7, 7, 2, 3]
     with pytest.raises(NotImplementedError, match=r"^silu: needs a floating point tensor, got int64; use .float\(\)$"):
         tg.nn.functional.silu(tg.arange(3))
+
+
+LOSSES = ["mse", "smooth_l1", "huber", "soft_margin", "hinge_embedding", "binary_cross_entropy", "kl_div", "l1"]
+LOSSES += ["binary_cross_entropy_with_logits", "poisson_nll", "multilabel_margin", "multilabel_soft_margin"]
+
+
+@pytest.mark.filterwarnings("ignore:reduction. 'mean'", "ignore:kl_div")
+def test_losses_refuse_the_integers_that_pytorch_refuses() -> None:
+    torch = pytest.importorskip("torch")
+
+    def refused(t: Any, name: str, *inputs: Any) -> type[Exception] | None:
+        functional = t.nn.functional
+        function = getattr(functional, name, None) or getattr(functional, f"{name}_loss")
+        try:
+            function(*inputs)
+        except RuntimeError as error:
+            return type(error)
+        return None
+
+    for name in LOSSES:
+        for dtypes in (("int64", "int64"), ("int64", "float32"), ("float32", "int64"), ("float32", "float32")):
+            told = []
+            for t in (torch, tg):
+                told.append(refused(t, name, *[t.ones(1, 2, dtype=getattr(t, d)) for d in dtypes]))
+            assert told[0] is told[1] or {*told} == {RuntimeError, NotImplementedError}, (name, dtypes)
+    for t in (torch, tg):
+        scores, ids = t.ones(2, 3).long(), t.tensor([0, 1])
+        for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
+            assert refused(t, name, scores, ids) is NotImplementedError

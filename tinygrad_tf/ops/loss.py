@@ -9,7 +9,7 @@ import numpy as np
 
 from tinygrad_tf import kernels
 from tinygrad_tf.engine import Tensor, fused, make, primitive
-from tinygrad_tf.ops._types import category, promoted_to_float
+from tinygrad_tf.ops._types import category, check_floats, promoted_to_float
 from tinygrad_tf.ops.elementwise import log, maximum
 from tinygrad_tf.ops.index import getitem
 from tinygrad_tf.ops.reduce import mean_, mean_over, sum_
@@ -104,10 +104,9 @@ def cross_entropy(
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
     shape, ids = x.array.shape, target.array
-    if category(x.array.dtype) < 2 or category(ids.dtype) != 1:
-        raise RuntimeError(
-            f"cross_entropy: needs floating point logits and integer targets, got {x.array.dtype} and {ids.dtype}"
-        )
+    check_floats("cross_entropy", x)
+    if category(ids.dtype) != 1:
+        raise RuntimeError(f"cross_entropy: targets must be integers, got {ids.dtype}; use .long()")
     wanted = check_target("cross_entropy", shape, ids, weight)
     rows = x.reshape(1, -1) if len(shape) == 1 else x
     if len(shape) > 2:

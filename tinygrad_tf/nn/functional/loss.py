@@ -8,12 +8,13 @@ import warnings
 import numpy as np
 
 from tinygrad_tf import ops
+from tinygrad_tf._arguments import check_number
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.functional._reduction import check_same_shape, reduced, reduction_of, warn_of_broadcasting
 from tinygrad_tf.nn.functional.activation import log_softmax, logsigmoid
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
-from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops._types import category, check_floats
 from tinygrad_tf.ops.activation import softplus
 from tinygrad_tf.ops.elementwise import abs_, exp, log, where
 from tinygrad_tf.ops.loss import binary_cross_entropy_, check_target
@@ -76,6 +77,7 @@ def nll_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     shape, ids = input.array.shape, target.array
     check_target("nll_loss", shape, ids, weight)
+    check_floats("nll_loss", input)
     if category(ids.dtype) != 1:
         raise RuntimeError(f"nll_loss: targets must be integers, got {ids.dtype}")
     counts = ids != ignore_index
@@ -104,6 +106,8 @@ def kl_div(
     reduction = reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn("kl_div: 'mean' divides by all entries; 'batchmean' is the mathematical definition", stacklevel=2)
+    for x in (input, target):
+        check_floats("kl_div", x)
     if log_target:
         losses = exp(target) * (target - input)
     else:
@@ -129,6 +133,8 @@ def binary_cross_entropy(
     """-(t log p + (1 - t) log(1 - p)) for probabilities p; logarithms are cut at -100."""
     reduction = reduction_of(size_average, reduce, reduction)
     check_same_shape("binary_cross_entropy", input, target)
+    for x in (input, target):
+        check_floats("binary_cross_entropy", x)
     if input.array.size and not (input.array.min() >= 0 and input.array.max() <= 1):
         raise RuntimeError(
             "binary_cross_entropy: input must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
@@ -150,12 +156,12 @@ def binary_cross_entropy_with_logits(
     """binary_cross_entropy(sigmoid(input), target) without overflow: (1 - t) x + softplus(-x)."""
     reduction = reduction_of(size_average, reduce, reduction)
     check_same_shape("binary_cross_entropy_with_logits", input, target)
+    for x in (input, target):
+        check_floats("binary_cross_entropy_with_logits", x)
     soft = softplus(-input)
     losses = (1.0 - target) * input + (soft if pos_weight is None else soft * ((pos_weight - 1.0) * target + 1.0))
     losses = losses if weight is None else losses * weight
-    if target.is_floating_point():  # whose dtype it has in PyTorch
-        losses = losses.to(target.dtype)
-    return reduced("binary_cross_entropy_with_logits", losses, reduction)
+    return reduced("binary_cross_entropy_with_logits", losses.to(target.dtype), reduction)  # as in PyTorch
 
 
 @raised
@@ -191,6 +197,7 @@ def mse_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_broadcasting("mse_loss", input, target)
     difference = input - target
+    check_floats("mse_loss", difference)
     return _weighted("mse_loss", difference * difference, weight, reduction)
 
 
@@ -228,9 +235,11 @@ def smooth_l1_loss(
     """d^2 / (2 beta) where d = |input - target| is below beta, d - beta / 2 elsewhere (Girshick, 2015)."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_broadcasting("smooth_l1_loss", input, target)
-    if beta < 0:
+    check_number("smooth_l1_loss: beta", beta)
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     d = abs_(input - target)
+    check_floats("smooth_l1_loss", d)
     return reduced(
         "smooth_l1_loss", d if beta == 0 else where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction
     )
@@ -245,8 +254,10 @@ def huber_loss(
     weight: a factor for each element; their mean is over all elements (that of mse_loss is a weighted one).
     """
     warn_of_broadcasting("huber_loss", input, target)
-    if delta <= 0:
-        raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
+    check_floats("huber_loss", input)
+    check_number("huber_loss: delta", delta)
+    if not delta > 0:
+        raise RuntimeError(f"huber_loss: delta must be above 0, got {delta}")
     d = abs_(input - target)
     losses = where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
     if weight is not None:

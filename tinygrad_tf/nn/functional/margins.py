@@ -11,6 +11,7 @@ from tinygrad_tf.nn.functional._reduction import check_same_shape, reduced, redu
 from tinygrad_tf.nn.functional.distance import pairwise_distance
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
+from tinygrad_tf.ops._types import check_floats
 from tinygrad_tf.ops.activation import softplus
 from tinygrad_tf.ops.elementwise import clamp, minimum, relu, sqrt, where
 from tinygrad_tf.tensor import Tensor
@@ -29,6 +30,7 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """The distance `input` itself where target is 1, max(0, margin - input) where it is -1."""
     reduction = reduction_of(size_average, reduce, reduction)
+    check_floats("hinge_embedding_loss", input)
     near = where(target != -1, input, 0.0)
     far = where(target != 1, relu(margin - input), 0.0)
     return reduced("hinge_embedding_loss", near + far, reduction)
@@ -44,6 +46,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + exp(-target input)), with target 1 or -1."""
     reduction = reduction_of(size_average, reduce, reduction)
+    check_floats("soft_margin_loss", input)
     return reduced("soft_margin_loss", softplus(-target * input), reduction)
 
 
@@ -65,6 +68,7 @@ def multi_margin_loss(
     if input.ndim not in (1, 2) or tuple(target.shape) not in (tuple(input.shape[:-1]), (1,) * (2 - input.ndim)):
         shapes = f"got {tuple(input.shape)} and {tuple(target.shape)}"
         raise RuntimeError(f"multi_margin_loss: input must be (N, C) or (C,), and target (N,) or a number, {shapes}")
+    check_floats("multi_margin_loss", input)
     rows, classes = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     check_range("multi_margin_loss: target", classes.array, rows.shape[1], 1)
     own = rows.gather(1, classes.unsqueeze(1))
@@ -92,6 +96,7 @@ def multilabel_margin_loss(
     check_same_shape("multilabel_margin_loss", input, target)
     if input.ndim > 2:
         raise RuntimeError(f"multilabel_margin_loss: input must be (N, C) or (C,), got {tuple(input.shape)}")
+    check_floats("multilabel_margin_loss", input)
     if input.ndim == 0:  # one class
         input, target = input.reshape(1), target.reshape(1)
     rows, ids = input.reshape(-1, input.shape[-1]), target.array.reshape(-1, input.shape[-1])
