@@ -30,7 +30,7 @@ FLOORS = [
         "_device",
         "_version",
     ],
-    ["_step_names", "graph", "operation", "regions", "hooks", "engine"],
+    ["_step_names", "graph", "grad_fn", "operation", "regions", "hooks", "engine"],
     ["ops"],
     [
         "printing",

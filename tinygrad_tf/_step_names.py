@@ -2,7 +2,7 @@
 
 A step is named after the operation that it leads back through; twins of one operation, as unsqueeze is of reshape, have
 the name of their step besides. The result of a function that is composed of several operations here, and is one in
-PyTorch, gets the name of that one (`call_step`): the steps behind it are those recorded.
+PyTorch, gets the name of that one (`call_step` of grad_fn.py): the steps behind it are those recorded.
 """
 
 from __future__ import annotations
@@ -46,24 +46,3 @@ def _part_of(index: Any) -> str:
         if part is not ... and part != slice(None):
             name = "unsqueeze" if part is None else "slice" if isinstance(part, slice) else "select"
     return name
-
-
-def in_class(node: Any, name: str) -> Any:
-    """The Node, as one of a class of this name, which programs print as type(grad_fn).__name__."""
-    kind: Any = type(node)
-    if kind.called != name:
-        plain = kind.__base__ if kind.called else kind
-        if "in_names" not in vars(plain):  # kept by the class itself, since classes of Nodes come and go
-            plain.in_names = {}
-        if name not in plain.in_names:
-            plain.in_names[name] = type(name.rpartition("::")[2], (plain,), {"__slots__": (), "called": name})
-        node.__class__ = plain.in_names[name]
-    return node
-
-
-def call_step(result: Any, name: str) -> Any:
-    """A result of several operations, whose step is one in PyTorch, under the name of that."""
-    node = getattr(result, "node", None)
-    if node is not None and node.operation is not None:
-        in_class(node, f"{name}Backward0")
-    return result

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf._step_names import SECOND_INPUTS, in_class, step_name
-
 clock = itertools.count(1)
 new_object = object.__new__
 inside = contextvars.ContextVar("inside", default=False)
@@ -123,7 +121,7 @@ class Node:
     edges: the Nodes of the inputs, None where no gradient is wanted. shape and dtype are those of the result.
     saved: (name, array, storage, edge) of what the rules need; None once it was released.
     owner: a weak reference to the tensor whose `.grad` is written: a leaf, or one that asked to retain it.
-    metadata: what users note of it, by name; there once it is asked for.
+    metadata: what users note of it. They see a Node as a GradFn (grad_fn.py), which has PyTorch's names.
     """
 
     __slots__ = (
@@ -140,7 +138,6 @@ class Node:
         "shape",
     )
     metadata: dict[str, Any]
-    called: str | None = None  # by its class, once PyTorch's name of it was asked for
 
     def __init__(self, operation: Any, edges: Sequence[Node | None], options: dict[str, Any], value: np.ndarray):
         self.operation, self.edges, self.options = operation, edges, options
@@ -154,81 +151,6 @@ class Node:
     def kind(self) -> str:
         """The operation, as `mul`, or `leaf`."""
         return self.operation.name if self.operation is not None else "leaf"
-
-    # What PyTorch offers of a grad_fn, for walking over a graph by hand.
-
-    def name(self) -> str:
-        """PyTorch's way to name the step back: MulBackward0 for mul."""
-        if self.called is not None:
-            return self.called
-        if self.operation is None:
-            return "torch::autograd::AccumulateGrad"
-        return step_name(getattr(self.operation, "step", None) or self.kind, self.shape, self.options)
-
-    def shown(self) -> tuple[Node, int]:
-        """What users see of it, of a class with its name; and which result it is, where a call has several."""
-        call = self.edges[0] if hasattr(self.operation, "slot") else None
-        found, number = (self, 0) if call is None else (call, self.operation.slot)
-        return in_class(found, found.name()), number
-
-    @property
-    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """For each input its Node, or None where no gradient is wanted (all of them once backward released the graph).
-
-        The number says which result of the Node is meant; only calls of a Function have several.
-        """
-        return tuple([(None, 0) if edge is None else edge.shown() for edge in self.edges])
-
-    @property
-    def variable(self) -> Any:
-        """The tensor of a leaf; one of NaN that stands for it if it is gone, as a graph does not keep it."""
-        if self.operation is not None:
-            raise AttributeError(f"variable: {self.name()} is no leaf, and only a leaf belongs to one tensor")
-        owner = self.owner() if self.owner is not None else None
-        return make(np.full(self.shape, np.nan, self.dtype), self) if owner is None else owner
-
-    register_hook: Callable[..., Any]  # autograd/node_hooks.py gives both
-    register_prehook: Callable[..., Any]
-    saved_tensor: Callable[..., Any]  # and autograd/_packing.py this: what stands under _raw_saved_self
-
-    def __getattr__(self, name: str) -> Any:  # only when ordinary look-up fails
-        """What the rules kept, by PyTorch's names: _saved_self and _saved_other are the first and the second input."""
-        if name == "metadata":
-            self.metadata = {}
-            return self.metadata
-        if self.kind.endswith("Backward"):
-            return self.operation.attribute(self, name)
-        _, start, wanted = name.partition("_saved_")
-        if not start or name not in (start + wanted, f"_raw{start}{wanted}") or self.operation is None:
-            raise AttributeError(f"{self.kind} has no attribute {name!r}")
-        wanted = {named: name for name, named in self._input_names().items()}.get(wanted, wanted)
-        if name.startswith("_raw"):
-            return self.saved_tensor(wanted)
-        values = self.operation.load(self, True, (wanted,))
-        if wanted not in values:
-            kept = ", ".join(saved[0] for saved in self.saved or ()) or "nothing"
-            raise AttributeError(f"{self.kind} did not keep {wanted!r} for its gradient, but {kept}")
-        found = values[wanted]
-        edge = found.node if isinstance(found, Tensor) else None
-        owner = edge.owner() if edge is not None and edge.operation is None and edge.owner is not None else None
-        if owner is not None and owner.array is found.array:
-            return owner
-        return make(found) if isinstance(found, np.ndarray) else found
-
-    def __dir__(self) -> list[str]:
-        """With the names of what the rules kept, which programs that draw graphs look for."""
-        kept = {name for name, option in self.options.items() if isinstance(option, (int, float, str, type(None)))}
-        kept |= {name for name, *_ in self.saved or ()} - {"kept", "context"}
-        named = self._input_names()
-        return [*object.__dir__(self), *[f"_saved_{named.get(name, name)}" for name in kept]]
-
-    def _input_names(self) -> dict[str, str]:
-        """PyTorch's names of the first two inputs."""
-        inputs = getattr(self.operation, "inputs", ())
-        return dict(zip(inputs, ("self", SECOND_INPUTS.get(self.kind, "other")), strict=False))
-
-    def __repr__(self) -> str:
-        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
 class Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf._device import checked
 from tinygrad_tf.dtypes import as_dtype
+from tinygrad_tf.grad_fn import GradFn, shown
 from tinygrad_tf.methods import (
     ComparisonMethods,
     ComposedMethods,
@@ -345,9 +346,9 @@ class Tensor(
         return self.storage.of_inference
 
     @property
-    def grad_fn(self) -> engine.Node | None:
+    def grad_fn(self) -> GradFn | None:
         node = engine.current_node(self)
-        return node.shown()[0] if node is not None and node.operation is not None else None
+        return shown(node)[0] if node is not None and node.operation is not None else None
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask for a gradient in `.grad` after backward (on leaves)."""

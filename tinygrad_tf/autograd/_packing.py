@@ -1,4 +1,4 @@
-"""Saved tensors in the keeping of hooks (graph.py says what users see of it).
+"""Saved tensors in the keeping of hooks (grad_fn.py says what users see of it).
 
 While hooks are on, operations record Nodes that hand every array which they are to save to `pack`, and keep what that
 returns. Whoever goes over what a Node saved gets the arrays of what `unpack` makes of it. Nothing else knows of it.
@@ -17,6 +17,7 @@ import numpy as np
 
 from tinygrad_tf.autograd._recording import PlainNode, record_with
 from tinygrad_tf.engine import Node, Storage, Tensor, Watched, clock, current_node, make, recording
+from tinygrad_tf.grad_fn import GradFn
 from tinygrad_tf.graph import Saved
 
 
@@ -205,7 +206,7 @@ def _saved_tensor(self: Node, name: str) -> SavedTensor:
     return SavedTensor(self, name)
 
 
-Node.saved_tensor = _saved_tensor
+GradFn.saved_tensor = _saved_tensor
 
 
 def kept_of_context(saved: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from tinygrad_tf.autograd import _packing, node_hooks  # node_hooks gives Node its hooks
 from tinygrad_tf.autograd.differentiate import GradientEdge
 from tinygrad_tf.engine import Node, RemovableHandle, clock, current_node
+from tinygrad_tf.grad_fn import grad_fn_of
 from tinygrad_tf.hooks import under_way
 from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
@@ -48,7 +49,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     node = current_node(tensor)
     if node is None:
         raise RuntimeError("get_gradient_edge: this tensor does not require a gradient; set requires_grad first")
-    return GradientEdge(node, 0)
+    return GradientEdge(grad_fn_of(node), 0)
 
 
 class _Handles(RemovableHandle):

@@ -1,4 +1,4 @@
-"""Hooks on the steps of a graph: Node.register_prehook sees what comes to a Node, register_hook also what goes on.
+"""Hooks on the steps of a graph: grad_fn.register_prehook sees what comes to a Node, register_hook also what goes on.
 
 A Node that has hooks gets an operation that stands for its own in the walk and calls them around it, so that the walk
 knows nothing of them. A leaf has no operation: its gradient comes by a hook of its tensor, and when it was added to
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Node, RemovableHandle, Tensor, cast, check_gradient, make, sum_to
+from tinygrad_tf.grad_fn import GradFn
 from tinygrad_tf.hooks import after_adding, put_hook, under_way
 from tinygrad_tf.regions import Region, assemble
 
@@ -143,4 +144,4 @@ def register_hook(self: Node, hook: Callable[[Gradients, Gradients], Any]) -> Re
     return put_hook(after_adding.setdefault(self, {}), lambda leaf, g: hook((), (g,)))
 
 
-Node.register_hook, Node.register_prehook = register_hook, register_prehook
+GradFn.register_hook, GradFn.register_prehook = register_hook, register_prehook

@@ -9,8 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from tinygrad_tf._step_names import call_step
 from tinygrad_tf.engine import Tensor
+from tinygrad_tf.grad_fn import call_step
 from tinygrad_tf.ops import inplace
 from tinygrad_tf.ops._types import plain_array, wants_tensor
 
