@@ -261,7 +261,7 @@ def test_misuse_is_told(make: Callable[[Any], Any], error: type[Exception], word
         make(p)
 
 
-OPTIMIZERS = [
+KINDS = [
     "Adafactor",
     "SGD",
     "Adam",
@@ -280,7 +280,7 @@ OPTIMIZERS = [
 def test_groups_have_pytorchs_settings() -> None:
     """Programs read them, as group["fused"], and print them."""
     torch = pytest.importorskip("torch")
-    for name in OPTIMIZERS:
+    for name in KINDS:
         groups = []
         for t in (torch, tg):
             optimizer = getattr(t.optim, name)([t.nn.Parameter(t.ones(2))], lr=0.1)
