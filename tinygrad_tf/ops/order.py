@@ -132,7 +132,7 @@ def nanmedian(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
         raise IndexError(f"nanmedian: there is no median along dim {dim} of shape {x.array.shape}")
     known = np.count_nonzero(~np.isnan(x.array), axis=dim, keepdims=True)
     places = sorted_places(x.array, dim, False)  # NaN stands last
-    return _picked(x, dim, np.take_along_axis(places, np.maximum(known - 1, 0) // 2, dim), keepdim)
+    return pick(x, dim, np.take_along_axis(places, np.maximum(known - 1, 0) // 2, dim), keepdim)
 
 
 @primitive(x=largest_rule)
