@@ -562,3 +562,14 @@ def test_a_gradient_that_is_nearly_right_has_no_wrong_sign() -> None:
         return found
 
     assert "sign" not in told(np.sin, backward, x)
+
+
+def test_a_factor_is_named_by_a_size_before_the_root_of_one() -> None:
+    """4 is the size of an axis, and the root of the number of elements, 16: sizes are what people forget."""
+    report = check_backward(
+        lambda x: x.mean(1),
+        lambda g, x: np.repeat(g[:, None], 4, 1),
+        np.arange(16.0).reshape(4, 4),
+        raise_exception=False,
+    )
+    assert report.diagnosis[0].endswith("(4, the size of axis 0 of the input)")

@@ -166,6 +166,27 @@ def test_kinks_and_jumps_are_told_apart_from_mistakes(function: Function, point:
         assert report.verdict == "not differentiable here", str(report)
 
 
+@pytest.mark.parametrize(
+    "function, point",
+    [
+        (lambda x: x.median(), [2.0, 2.0, 2.0, 1.0, 3.0]),
+        (lambda x: x.median(0).values, [2.0, 2.0, 2.0]),
+        (lambda x: x.sort().values[1], [2.0, 2.0, 2.0, 5.0]),
+        (lambda x: x.kthvalue(2).values * x[0], [2.0, 2.0, 2.0]),
+    ],
+)
+def test_a_median_of_equal_numbers_is_not_differentiable(function: Function, point: list[float]) -> None:
+    report = gradient_report(function, leaf(point))
+    assert report.verdict == "not differentiable here", str(report)
+    assert "no gradient is right" in str(report)
+
+
+def test_a_kink_nearer_than_eps_is_said_to_be_near() -> None:
+    lines = str(gradient_report(lambda x: x.relu(), leaf([1e-7, 1.0])))
+    assert "near d the output[0] / d " in lines and "nearer than eps, there is a kink" in lines
+    assert "    at d the output[0]" in str(gradient_report(lambda x: x.relu(), leaf([0.0, 1.0])))
+
+
 @pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5, -1e-5, -1e-3])
 def test_a_kink_that_is_near_but_not_here_does_no_harm(distance: float) -> None:
     report = gradient_report(lambda x: x.relu().sum(), leaf([distance, 1.0, -2.0]))

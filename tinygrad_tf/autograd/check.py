@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.autograd import numeric
+from tinygrad_tf.autograd.creases import find_creases
 from tinygrad_tf.autograd.diagnosis import diagnose
 from tinygrad_tf.autograd.entry import Entry, is_doubtful
 from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
@@ -161,8 +162,17 @@ class _Check:
             if self.probe.failure is not None and np.isnan(found.value).all():
                 raise self.probe.failure  # the function works at the point itself alone
             columns.append(found)
+        find_creases(columns, analytic, slack, lambda moves: self._along(j, entries, moves, noise), self.random)
         grain = self._grain(j, noise, columns)
         return self._pairs(j, entries, analytic, slack, grain, columns, got_shapes, arrived)
+
+    def _along(self, j: int, entries: np.ndarray, moves: np.ndarray, noise: np.ndarray) -> numeric.Derivative:
+        """The derivatives along the direction that moves these entries of an input, each by its own number."""
+        direction = np.zeros(self.subject.inputs[j].array.shape)
+        direction.reshape(-1)[entries] = moves
+        size = self.probe.typical(j)
+        steps = numeric.full_ladder(size, self.probe.unit(j), typical=size)
+        return self._climb(self.probe.direction_line(j, direction), steps, noise)
 
     def _grain(self, j: int, noise: np.ndarray, columns: list[numeric.Derivative]) -> np.ndarray:
         """For each output what rounding leaves of a gradient that must be zero, as those of the sum of a softmax.

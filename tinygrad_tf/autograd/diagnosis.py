@@ -160,6 +160,7 @@ def _known_factors(e: Evidence) -> Iterator[tuple[float, str]]:
                 sizes.setdefault(n, f"the size of axis {i} of {p.input}")
     for n, name in sizes.items():
         yield float(n), f"{n}, {name}"
+    for n, name in sizes.items():  # roots and neighbours of sizes only where no size fits
         yield math.sqrt(n), f"sqrt({n}), the root of {name.removeprefix('the ')}"
         if n > 3:
             yield float(n - 1), f"{n - 1}, one less than {name}"

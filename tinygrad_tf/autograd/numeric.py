@@ -24,6 +24,8 @@ Line = Callable[[float], np.ndarray]  # t -> f(x + t v), NaN where f has no valu
 ORDERS = 5  # how many powers of h^2 are removed at most
 MARGIN = 3.0  # how many times its noise bound a difference may be off before it counts as a contradiction
 KINK, JUMP = 1, 2
+CREASE = 3  # the function is differentiable along every entry, and not along all of them together
+NEAR_KINK = 4  # within eps, but not here
 LARGEST_STEP = 0.0193  # as a part of x; no round number, so that x + h has no special digits
 
 
@@ -31,8 +33,8 @@ LARGEST_STEP = 0.0193  # as a part of x; no round number, so that x + h has no s
 class Derivative:
     """d f / dt at 0, for each output: the value, its uncertainty, and what the two sides say where they disagree.
 
-    broken: 0, or KINK or JUMP. step: the smallest step that the value was made from. plain: the difference at `eps`
-    alone.
+    broken: 0, or KINK, JUMP, CREASE, or NEAR_KINK. step: the smallest step that the value was made from. plain: the
+    difference at `eps` alone.
     """
 
     value: np.ndarray
@@ -174,6 +176,10 @@ def _sides(
         far = changes[max(k - 5, 0)] < 2 * changes[k]  # a grain of rounding is soon lost in the slope, a jump is not
         jumps &= far & (changes[k] > 1e3 * blur[k] * steps[k])
         broken[stands_out & constant] = KINK
+        if k + 1 < len(steps):  # smaller steps would have shown a gap as large, if they had met the kink
+            met = gaps[k + 1] > 0.5 * gaps[k]
+            seen = gaps[k] > 20 * blur[k + 1] + 1e-4 * changes[k + 1] / steps[k + 1]
+            broken[stands_out & constant & seen & ~met] = NEAR_KINK
         broken[stands_out & jumps] = JUMP
         level[stands_out & (constant | jumps)] = k
         decided |= stands_out

@@ -22,7 +22,9 @@ watchers: list[Callable[[Report, bool], None]] = []  # told of every decision, f
 class Pair:
     """The Jacobian of one output by one input: analytic and numeric, (m, n) each, and how sure the numeric is.
 
-    entries: the flat positions in the input of the n columns. broken: 1 where there is a kink, 2 where a jump.
+    entries: the flat positions in the input of the n columns. broken: 1 where there is a kink, 2 where a jump, 3 where
+    the slopes of the entries do not add up (left: their sum along one direction, right: the slope along it), 4 where
+    a kink is near.
     context: how large this gradient would be if its input mattered as much as the one that matters most.
     grain: for each row how much rounding leaves of a gradient that is zero.
     got_shape: what the backward returned, if that has not the input's shape (analytic is then of no use).
@@ -145,9 +147,16 @@ class Pair:
         r, c = next((int(r), int(c)) for r, c in zip(*np.nonzero(self.broken), strict=True))
         if self.broken[r, c] == 2:
             return f"    at {self.place(r, c)} the function jumps"
+        if self.broken[r, c] == 3:
+            return (
+                f"    at {self.place(r, c)} there is a crease, as in a median of equal numbers: along a direction in "
+                f"which the slopes of the entries add up to {self.left[r, c]:.6g} the slope is {self.right[r, c]:.6g}, "
+                "so that no gradient is right"
+            )
+        near, distance = ("near", ", nearer than eps,") if self.broken[r, c] == 4 else ("at", "")
         return (
-            f"    at {self.place(r, c)} there is a kink: the slope is {self.left[r, c]:.6g} on the left and "
-            f"{self.right[r, c]:.6g} on the right, the backward says {self.analytic[r, c]:.6g}"
+            f"    {near} {self.place(r, c)}{distance} there is a kink: the slope is {self.left[r, c]:.6g} on the left "
+            f"and {self.right[r, c]:.6g} on the right, the backward says {self.analytic[r, c]:.6g}"
         )
 
 
