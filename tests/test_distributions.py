@@ -55,7 +55,7 @@ WITH_GRADIENTS = (
     "Relaxed", "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT",
 )  # fmt: skip
 WITH_MEANS = ("Geometric", "Poisson", "Binomial", "NegativeBinomial")
-NO_DIVERGENCE = ("Uniform", "Gumbel", "LogNormal", "Relaxed", "Geometric", "StudentT", "NegativeBinomial")
+NO_DIVERGENCE = ("Uniform", "LogNormal", "Relaxed", "StudentT", "NegativeBinomial")
 NO_ENTROPY = ("Uniform", "Relaxed", "Poisson", "NegativeBinomial")  # of Uniform: see below
 COARSE = ("Gamma", "Chi2", "Dirichlet", "Beta", "StudentT")  # PyTorch takes implicit gradients from tables
 X = np.random.default_rng(2).normal(size=(3, 4))

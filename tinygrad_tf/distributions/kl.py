@@ -14,6 +14,8 @@ from tinygrad_tf.distributions.dirichlet import Beta, Dirichlet
 from tinygrad_tf.distributions.distribution import Distribution
 from tinygrad_tf.distributions.exponential import Exponential
 from tinygrad_tf.distributions.gamma import Gamma
+from tinygrad_tf.distributions.geometric import Geometric
+from tinygrad_tf.distributions.gumbel import EULER, Gumbel
 from tinygrad_tf.distributions.independent import Independent
 from tinygrad_tf.distributions.laplace import Laplace
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal
@@ -103,6 +105,17 @@ def _independent(p: Independent, q: Independent) -> Tensor:
     if p._event_axes != q._event_axes:
         raise NotImplementedError(f"kl_divergence: there is no formula for {p} and {q}, of different events")
     return p._added(kl_divergence(p.base_dist, q.base_dist))
+
+
+@register_kl(Gumbel, Gumbel)
+def _gumbel(p: Gumbel, q: Gumbel) -> Tensor:
+    ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
+    return ((1 + ratio).lgamma() - shift).exp() + shift - ratio.log() + (ratio - 1) * EULER - 1
+
+
+@register_kl(Geometric, Geometric)
+def _geometric(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
 
 
 @register_kl(Gamma, Gamma)
