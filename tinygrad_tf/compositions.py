@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -475,22 +475,60 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return linalg.tensordot(a, b, dims)
 
 
+# --- a part replaced --------------------------------------------------------------------------------------------------
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of input with `src` in place of input.select(dim, index); gradients reach both.
+
+    >>> select_scatter(ones(2, 2), ones(2) * 5.0, dim=0, index=1)
+    tensor([[1., 1.],
+            [5., 5.]])
+    """
+    return _with_part("select_scatter", input, lambda x: x.select(dim, index), src)
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of input with `src` in place of the slice start:end:step of axis dim; gradients reach both."""
+    return _with_part("slice_scatter", input, lambda x: x.movedim(dim, 0)[start:end:step].movedim(0, dim), src)
+
+
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of input with `src` in place of input.diagonal(offset, dim1, dim2); gradients reach both."""
+    return _with_part("diagonal_scatter", input, lambda x: x.diagonal(offset, dim1, dim2), src)
+
+
+def _with_part(name: str, input: Tensor, part: Callable[[Tensor], Tensor], src: Tensor) -> Tensor:
+    """A copy of input, in which `part` finds the view that src is written to."""
+    changed = input.clone()
+    place = part(changed)
+    if place.shape != src.shape:
+        raise RuntimeError(
+            f"{name}: src must have the shape of what it replaces, {tuple(place.shape)}, got {tuple(src.shape)}"
+        )
+    place.copy_(src)
+    return changed
+
+
 # Written out, so that type checkers and editors know it; a test holds it to the file.
 # fmt: off
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
     "cdist", "chain_matmul", "column_stack", "combinations", "copysign", "corrcoef", "cosine_similarity", "cov",
-    "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "dist", "dstack", "erfc", "fmax", "fmin", "heaviside",
-    "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_exp", "matrix_power",
-    "meshgrid", "positive", "rad2deg", "range", "rot90", "signbit", "sinc", "std_mean", "tensordot", "trapezoid",
-    "unravel_index", "var_mean", "vdot", "vsplit", "xlogy",
+    "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "diagonal_scatter", "dist", "dstack", "erfc", "fmax",
+    "fmin", "heaviside", "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_exp",
+    "matrix_power", "meshgrid", "positive", "rad2deg", "range", "rot90", "select_scatter", "signbit", "sinc",
+    "slice_scatter", "std_mean", "tensordot", "trapezoid", "unravel_index", "var_mean", "vdot", "vsplit", "xlogy",
 ]
 # fmt: on
 
 check_all(__all__, globals())
 as_methods(
     Tensor,
-    "copysign corrcoef cov cross deg2rad diagflat dist erfc fmax fmin heaviside histogram hsplit hypot inner "
-    "is_nonzero isneginf isposinf matrix_exp matrix_power positive rad2deg rot90 signbit sinc vdot vsplit xlogy",
+    "copysign corrcoef cov cross deg2rad diagflat diagonal_scatter dist erfc fmax fmin heaviside histogram hsplit "
+    "hypot inner is_nonzero isneginf isposinf matrix_exp matrix_power positive rad2deg rot90 select_scatter signbit "
+    "sinc slice_scatter vdot vsplit xlogy",
     globals(),
 )

@@ -32,6 +32,7 @@ class ComposedMethods(engine.Tensor):
         cross: Callable[..., Tensor]
         deg2rad: Callable[..., Tensor]
         diagflat: Callable[..., Tensor]
+        diagonal_scatter: Callable[..., Tensor]
         digamma: Callable[..., Tensor]
         digamma_: Callable[..., Tensor]
         dist: Callable[..., Tensor]
@@ -63,8 +64,10 @@ class ComposedMethods(engine.Tensor):
         rad2deg: Callable[..., Tensor]
         real: Tensor
         rot90: Callable[..., Tensor]
+        select_scatter: Callable[..., Tensor]
         signbit: Callable[..., Tensor]
         sinc: Callable[..., Tensor]
+        slice_scatter: Callable[..., Tensor]
         svd: Callable[..., _SVD]
         triangular_solve: Callable[..., _Triangular]
         vdot: Callable[..., Tensor]
