@@ -1159,3 +1159,16 @@ def test_what_a_rule_keeps_is_seen_at_its_node() -> None:
 def test_calls_of_functions_are_named_after_them() -> None:
     first, _ = Twice.apply(leaf(1.0))
     assert first.grad_fn.name() == "TwiceBackward" and "grad_fn=<TwiceBackward>" in repr(first)
+
+
+def test_tensors_of_inference_mode_are_changed_in_it_alone_as_in_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    for t in (torch, tg):
+        with t.inference_mode():
+            x = t.ones(2)
+            x.add_(1)
+        changes = (lambda x: x.add_(1), lambda x: x[:1].mul_(2), lambda x: x.__setitem__(0, 3.0), lambda x: x.zero_())
+        for change in changes:
+            with pytest.raises(RuntimeError, match=r"[Ii]nference.*clone"), t.no_grad():
+                change(x)
+    assert x.tolist() == [2.0, 2.0] and x.clone().add_(1).tolist() == [3.0, 3.0]

@@ -115,7 +115,8 @@ class enable_grad(_Named):
 class inference_mode(_Switch):
     """As no_grad, with a mark on the tensors made inside (is_inference); `inference_mode(False)` records.
 
-    The mark forbids nothing: where PyTorch refuses such tensors in later training, they are like others here.
+    Outside they cannot be changed in place (.clone() can). That is all the mark forbids: where PyTorch refuses such
+    tensors in later training, they are like others here.
 
     >>> import tinygrad_tf as tg
     >>> with inference_mode():

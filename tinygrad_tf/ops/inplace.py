@@ -45,6 +45,8 @@ def check_writable(name: str, target: Tensor, recording: bool) -> None:
     Assigning (as fill_ and copy_ do) may meet windows that overlap: the last value stays. What is computed from the
     elements would depend on their order, and so would gradients.
     """
+    if target.storage.of_inference and not mode.inference:
+        raise RuntimeError(f"{name}: a tensor made in inference mode can be changed in place there alone; use .clone()")
     flags = target.array.flags
     if not (flags.writeable and flags.c_contiguous):
         why = _why_not_written(target.array, recording or name != "setitem_")
