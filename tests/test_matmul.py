@@ -146,7 +146,8 @@ def test_heads_are_split_through_strides(heads):
 
 @DTYPES
 @pytest.mark.parametrize(
-    ("M", "K", "N"), [(384, 2500, 100), (700, 64, 90), (30, 4500, 70), (5, 3000, 4), (1, 700, 900), (900, 700, 1)]
+    ("M", "K", "N"),
+    [(384, 2500, 100), (300, 1000, 310), (700, 64, 90), (30, 4500, 70), (5, 3000, 4), (1, 700, 900), (900, 700, 1)],
 )
 @pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
 def test_large(dtype, M, K, N, layouts):
@@ -622,10 +623,11 @@ def test_matrix_tiles_can_be_switched_off(setting, message):
 
 
 def results():
-    """Products of every kind: packed by block and before, thin, stacked, deep; and sums of columns."""
+    """Products of every kind: packed by block, before and by stretches, thin, stacked, deep; and sums of columns."""
     deep, wide = normal(0, 90, 5000), normal(1, 5000, 130)
     yield kernels.matmul(deep, wide)
     yield kernels.matmul(normal(2, 700, 300), normal(3, 300, 500))
+    yield kernels.matmul(normal(4, 1000, 300).T, normal(5, 1000, 310))
     yield kernels.matmul(normal(4, 300, 700).T, normal(5, 500, 300).T)
     yield kernels.matmul(normal(6, 2, 1500), normal(7, 1500, 1100))
     yield kernels.matmul(normal(8, 40, 33, 20), normal(9, 40, 45, 20).swapaxes(1, 2))

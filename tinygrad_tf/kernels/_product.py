@@ -35,13 +35,26 @@ def packed_group(M, K, k, i):
     return groups * (k * HEIGHT + k // DEPTH * GAP) + i // HEIGHT * (HEIGHT * min(DEPTH, K - k) + GAP)
 
 
+@kernel
+def packed_at_once(width, K):
+    """How many panels, or groups of rows, one parallel unit packs."""
+    return max(1, PACKED_AT_ONCE // (width * min(K, DEPTH)))
+
+
+@kernel
+def packing_units(count, width, K):
+    """Units that pack `count` panels, or groups of rows, of depth K."""
+    each = packed_at_once(width, K)
+    return (K + DEPTH - 1) // DEPTH * ((count + each - 1) // each)
+
+
 @parallel_part
 def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, packed, left, right, right_units):
     """One stretch of the depth of some panels of B, or of some groups of rows of A."""
     width = PANEL * lanes(B)
     panels, groups = (N + width - 1) // width, (M + HEIGHT - 1) // HEIGHT
     if index < right_units:
-        each = max(1, PACKED_AT_ONCE // (width * min(K, DEPTH)))
+        each = packed_at_once(width, K)
         stretch, run = divmod(index, (panels + each - 1) // each)
         k = stretch * DEPTH
         for panel in range(run * each, min((run + 1) * each, panels)):
@@ -49,7 +62,7 @@ def pack_operands(index, M, N, K, A, a0, a_row, a_col, B, b0, b_row, b_col, pack
             source, target = b0 + k * b_row + j * b_col, aligned(packed) + packed_panel(N, K, k, j, width)
             pack_panel(min(DEPTH, K - k), min(width, N - j), B, source, b_row, b_col, packed, target)
     else:
-        each = max(1, PACKED_AT_ONCE // (HEIGHT * min(K, DEPTH)))
+        each = packed_at_once(HEIGHT, K)
         stretch, run = divmod(index - right_units, (groups + each - 1) // each)
         k, i = stretch * DEPTH, run * each * HEIGHT
         target = aligned(packed) + (panels * width * K if right == BEFORE else 0) + packed_group(M, K, k, i)
@@ -113,15 +126,21 @@ def multiply_blocks(
 @kernel
 def multiply(
     M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias,
-    blocks, rows, columns, group, left, right, left_units, right_units, packed_size,
+    blocks, rows, columns, group, left, right, stretch, packed_size,
 ):  # fmt: skip
     """A stack of products, as `_plan.plan_product` has it: what is packed before, and then the blocks."""
     packed = np.empty(packed_size, C.dtype)
-    pack_operands(
-        left_units + right_units, M, N, K, A, a_starts[0], a_row, a_col, B, b_starts[0], b_row, b_col, packed, left,
-        right, right_units,
-    )  # fmt: skip
-    multiply_blocks(
-        blocks, M, N, K, A, a_starts, a_row, a_col, B, b_starts, b_row, b_col, C, mode, bias, packed, rows, columns,
-        group, left, right,
-    )  # fmt: skip
+    width = PANEL * lanes(A)
+    for k in range(0, K, stretch):
+        depth, a_places, b_places = min(stretch, K - k), a_starts + k * a_col, b_starts + k * b_row
+        left_units = packing_units((M + HEIGHT - 1) // HEIGHT, HEIGHT, depth) if left == BEFORE else 0
+        right_units = packing_units((N + width - 1) // width, width, depth) if right == BEFORE else 0
+        pack_operands(
+            left_units + right_units, M, N, depth, A, a_places[0], a_row, a_col, B, b_places[0], b_row, b_col, packed,
+            left, right, right_units,
+        )  # fmt: skip
+        multiply_blocks(
+            blocks, M, N, depth, A, a_places, a_row, a_col, B, b_places, b_row, b_col, C, mode, bias, packed, rows,
+            columns, group, left, right,
+        )  # fmt: skip
+        mode = ACCUMULATE
