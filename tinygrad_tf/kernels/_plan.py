@@ -8,8 +8,8 @@ Packing copies an operand into the order in which the tiles read it. It costs ab
   second-level cache (a larger one would be written to memory and read again): blocks may then be small.
 - BY_BLOCK: each block packs what it needs. For larger operands, and for stacks, where blocks share nothing.
 - A weight's gradient sums over thousands of rows, and both operands are read across: BEFORE, but one stretch of the
-  depth after the other, so that what is packed stays in a shared cache and is packed once. On two cores with AVX2,
-  GFLOP/s: 384 x 16384 x 384 by block 72, so 104; 1536 x 16384 x 384 by block 77, so 106.
+  depth after the other, so that what is packed stays in a shared cache and is packed once. On two cores with AVX2 that
+  is 1.3 to 1.5 times as fast as by block for 384 x 16384 x 384, and 1.06 to 1.18 times for 1536 x 16384 x 384.
 """
 
 from __future__ import annotations
