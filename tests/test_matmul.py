@@ -173,6 +173,27 @@ def test_output_argument():
         kernels.matmul(a, b, out=np.empty((50, 40), np.float32))
 
 
+def test_only_what_kernels_cannot_read_is_copied():
+    """Transposed and cut matrices, and stacks of them, are read where they lie: copies take longer than products."""
+    x = np.zeros((5, 6, 8), np.float32)
+    for view in (
+        x,
+        x.swapaxes(1, 2),
+        x.transpose(1, 0, 2),
+        x[:, :3],
+        x[..., ::2],
+        x[::-1],
+        x[0],
+        x[0].T,
+        x[0, :, :3].T,
+    ):
+        assert np.shares_memory(operand(view, view.shape[:-2])[0], view)
+    read_only = x.view()
+    read_only.flags.writeable = False
+    for view in (read_only, read_only.T, np.frombuffer(b"0" * 33, np.float32, 8, 1).reshape(2, 4)):
+        assert not np.shares_memory(operand(view, view.shape[:-2])[0], view)
+
+
 @small_too
 def test_output_may_be_an_operand():
     square = normal(0, 60, 60)

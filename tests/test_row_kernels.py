@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _compile, _math, adamw, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
+from tinygrad_tf.kernels import _compile, adamw, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
 
 COLS = (1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 65, 100, 127, 1000)
 FLOATS = (np.float32, np.float64)
@@ -69,7 +69,7 @@ def cross_entropy_backward_arguments(smoothing):
     return make
 
 
-log = elementwise.unary("log", _math.log, np.log)  # inside kernels only; NumPy's own is as fast for arrays
+FUNCTIONS = ("tanh", "sigmoid", "erf", "exp", "expm1", "softplus", "relu")
 
 CASES = [
     row_case("softmax", softmax, lambda x, g, rng: (x,)),
@@ -84,11 +84,11 @@ CASES = [
     row_case("gelu_backward", gelu, lambda x, g, rng: (g, x, "none")),
     Case("gelu_tanh", gelu.gelu, gelu.gelu_reference, lambda x, g, rng: (x, "tanh")),
     Case("gelu_tanh_backward", gelu.gelu_backward, gelu.gelu_backward_reference, lambda x, g, rng: (g, x, "tanh")),
+    *(Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (x,)) for f in FUNCTIONS),
     *(
-        Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (x,))
-        for f in ("tanh", "sigmoid", "erf", "exp")
+        Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (np.abs(x) + EPS,))
+        for f in ("log", "log1p")
     ),
-    Case("log", log, np.log, lambda x, g, rng: (np.abs(x) + x.dtype.type(0.01),)),
     *(
         Case(f, getattr(elementwise, f), getattr(elementwise, f).reference, lambda x, g, rng: (g, x))
         for f in ("add", "subtract", "multiply", "divide")
@@ -304,7 +304,7 @@ def test_nan_spreads_within_its_row_only(dtype, cols):
         assert np.isfinite(y[0]).all() and np.isfinite(y[2]).all() and np.isnan(y[1, 1])
     losses, _ = cross_entropy.cross_entropy(x, np.zeros(3, np.int64))
     np.testing.assert_array_equal(np.isnan(losses), [False, True, False])
-    for f in (gelu.gelu, elementwise.tanh, elementwise.sigmoid, elementwise.erf, elementwise.exp):
+    for f in (gelu.gelu, *(getattr(elementwise, name) for name in FUNCTIONS)):
         np.testing.assert_array_equal(np.isnan(f(x)), np.isnan(x))
 
 
@@ -317,12 +317,16 @@ def test_elementwise_extremes(dtype):
         "erf": [np.nan, 1, -1, 1, -1, 1, -1, 0, -0.0, tiny, -tiny],
         "sigmoid": [np.nan, 1, 0, 1, 0, 1, 0, 0.5, 0.5, 0.5, 0.5],
         "exp": [np.nan, np.inf, 0, np.inf, 0, np.inf, 0, 1, 1, 1, 1],
+        "expm1": [np.nan, np.inf, -1, np.inf, -1, np.inf, -1, 0, -0.0, tiny, -tiny],
+        "log1p": [np.nan, np.inf, np.nan, np.log(big), np.nan, np.log1p(dtype(1000)), np.nan, 0, -0.0, tiny, -tiny],
+        "softplus": [np.nan, np.inf, 0, big, 0, 1000, 0, *[np.log(dtype(2))] * 4],
+        "relu": [np.nan, np.inf, 0, big, 0, 1000, 0, 0, 0, tiny, 0],
     }
     for name, values in expected.items():
         y = getattr(elementwise, name)(x)
         np.testing.assert_array_equal(y, np.array(values * 3, dtype), err_msg=name)
         np.testing.assert_array_equal(np.signbit(y[1:11]), np.signbit(values[1:]), err_msg=name)
-    logs = log(np.array([np.nan, np.inf, -1, -np.inf, 0, 1, tiny], dtype))
+    logs = elementwise.log(np.array([np.nan, np.inf, -1, -np.inf, 0, 1, tiny], dtype))
     np.testing.assert_array_equal(logs[:6], [np.nan, np.inf, np.nan, np.nan, -np.inf, 0])
     np.testing.assert_allclose(logs[6], math.log(tiny), rtol=1e-6)
     for approximate in ("none", "tanh"):

@@ -68,9 +68,11 @@ def test_inputs_are_left_alone(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.make is None], ids=lambda c: c.name)
 def test_the_ways_for_large_arrays_give_the_same(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums, differences and products of large arrays, and sums of gradients, are left to kernels: here all are."""
+    """Arithmetic, functions and choices on large arrays, and sums of gradients, are left to kernels: here all are."""
     wanted = first_order(*case.build(rng_of(case), np.float64))
-    monkeypatch.setattr(ops.elementwise, "LARGE", 1)
+    for name in ("LARGE", "COSTLY", "SLOW", "SEVERAL_PASSES"):
+        monkeypatch.setattr(ops.elementwise, name, 1)
+    monkeypatch.setattr(ops.activation, "SLOW", 1)
     monkeypatch.setattr(ops.shape, "LARGE", 1)
     monkeypatch.setattr(regions, "LARGE", 1)
     monkeypatch.setattr(kernels.elementwise, "BINARY_SIZE", 1)

@@ -69,6 +69,21 @@ def log(x: Any) -> Any:
     return np.log(x)
 
 
+def log1p(x: Any) -> Any:
+    """log(1 + x), exact to the last digits near 0, too."""
+    return np.log1p(x)
+
+
+def exp_less_one(x: Any) -> Any:
+    """expm1(x) for |x| up to 40."""
+    return np.expm1(x)
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1, exact to the last digits near 0, too."""
+    return np.expm1(x)
+
+
 def tanh(x: Any) -> Any:
     return np.tanh(x)
 
@@ -82,6 +97,11 @@ def sigmoid(x: Any) -> Any:
 def sigmoids(x: Any) -> Any:
     """(sigmoid(x), sigmoid(-x)); the second is not 1 minus the first, which would cancel."""
     return sigmoid(x), sigmoid(-x)
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)) without overflow."""
+    return np.logaddexp(0, x)
 
 
 def erf(x: Any) -> Any:
@@ -186,17 +206,49 @@ def _log(k: Constants) -> Any:
     return log
 
 
+@compiled(log1p)
+def _log1p(k: Constants) -> Any:
+    def log1p(x: Any) -> Any:
+        # 1 + x loses x - (u - 1) to rounding, which moves the logarithm by that over u.
+        u = k.one + x
+        y = log(u)
+        finite = (u < k.infinity) & (u > k.zero)
+        y = y + (x - (u - k.one)) / u if finite else y
+        return x if u == k.one else y
+
+    return log1p
+
+
+@compiled(expm1)
+def _expm1(k: Constants) -> Any:
+    def expm1(x: Any) -> Any:
+        size = abs(x)
+        near = exp_less_one(k.expm1_border if x > k.expm1_border else (-k.expm1_border if x < -k.expm1_border else x))
+        y = exp(x) - k.one if x > k.expm1_border else near
+        return x if size < k.smallest_normal else y
+
+    return expm1
+
+
+@compiled(exp_less_one)
+def _exp_less_one(k: Constants) -> Any:
+    def exp_less_one(x: Any) -> Any:
+        # (2^n - 1) + 2^n (exp(r) - 1), where exp(r) - 1 is made without cancellation.
+        shifted = multiply_add(x, k.per_ln2, k.shifter)
+        n = shifted - k.shifter
+        r = multiply_add(n, -k.ln2_low, multiply_add(n, -k.ln2_high, x))
+        scale = as_float((as_integer(shifted) + k.bias) << k.mantissa, x)
+        return multiply_add(scale, r * polynomial(r, k.expm1_terms), scale - k.one)
+
+    return exp_less_one
+
+
 @compiled(tanh)
 def _tanh(k: Constants) -> Any:
     def tanh(x: Any) -> Any:
-        # With e = exp(-2|x|) - 1, made without cancellation: tanh |x| = -e / (2 + e).
+        # With e = exp(-2|x|) - 1: tanh |x| = -e / (2 + e).
         size = abs(x)
-        y = -k.two * (k.tanh_border if size > k.tanh_border else size)
-        shifted = multiply_add(y, k.per_ln2, k.shifter)
-        n = shifted - k.shifter
-        r = multiply_add(n, -k.ln2_low, multiply_add(n, -k.ln2_high, y))
-        scale = as_float((as_integer(shifted) + k.bias) << k.mantissa, x)
-        e = multiply_add(scale, r * polynomial(r, k.expm1_terms), scale - k.one)
+        e = exp_less_one(-k.two * (k.tanh_border if size > k.tanh_border else size))
         return with_sign_of(x, -e / (k.two + e))
 
     return tanh
@@ -220,6 +272,14 @@ def _sigmoids(k: Constants) -> Any:
         return (smaller, larger) if x < k.zero else (larger, smaller)
 
     return sigmoids
+
+
+@compiled(softplus)
+def _softplus(k: Constants) -> Any:
+    def softplus(x: Any) -> Any:
+        return (x if x > k.zero else k.zero) + log1p(exp(-abs(x)))
+
+    return softplus
 
 
 @compiled(erf)

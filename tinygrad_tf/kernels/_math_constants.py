@@ -34,6 +34,7 @@ class Constants(NamedTuple):
     denormal_scale: Any
     denormal_shift: Any
     tanh_border: Any
+    expm1_border: Any
     erf_border: Any
     far: Any  # exp(-far^2 / 2) is 0
     erf_terms: Any  # erf(x) / x in x^2, below the border
@@ -84,6 +85,7 @@ def _constants(
         denormal_scale=number(2.0 ** (mantissa + 2)),
         denormal_shift=mantissa + 2,
         tanh_border=number(20.0),
+        expm1_border=number(40.0),
         erf_border=number(0.6),
         far=number(40.0),
         erf_terms=tuple(map(number, erf)),

@@ -45,7 +45,7 @@ def operand(array: Array, stack: tuple[int, ...]) -> Operand:
         flags = array.flags
         if flags.carray:
             return array.ravel(), FIRST, array.shape[1], 1
-        if flags.farray:
+        if flags.f_contiguous and flags.behaved:
             return array.T.ravel(), FIRST, 1, array.shape[0]
     flat, start, strides = flatten(array)
     return flat, stack_starts(stack, array.shape, strides, start), strides[-2], strides[-1]
@@ -60,7 +60,7 @@ def flatten(array: Array) -> tuple[Array, int, tuple[int, ...]]:
     flags = array.flags
     if flags.carray:
         return array.ravel(), 0, contiguous_strides(array.shape)
-    if flags.farray:
+    if flags.f_contiguous and flags.behaved:  # NumPy's own `farray` is true of any array that is not C-contiguous
         return array.T.ravel(), 0, contiguous_strides(array.shape[::-1])[::-1]
     size = array.itemsize
     if not flags.behaved or not array.size or any(stride % size for stride in array.strides):

@@ -1,6 +1,7 @@
 """Elementwise functions that NumPy lacks or runs on one core only, large copies of transposed arrays, and column sums.
 
-    tanh sigmoid erf exp                   one array of any shape and strides, result C-contiguous
+    tanh sigmoid erf exp expm1 log log1p softplus relu
+                                           one array of any shape and strides, result C-contiguous
     add subtract multiply divide           two arrays of the same shape; use them only where `worth(a, b)`
     add_to(total, part)                    total += part
     contiguous(x)                          x C-contiguous: x itself, or a copy
@@ -66,6 +67,10 @@ def sigmoid_reference(x: Array) -> Array:
     return np.where(x < 0, decay, x.dtype.type(1)) / (1 + decay)
 
 
+def relu_reference(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
 def erf_reference(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x), x.dtype)
 
@@ -74,6 +79,11 @@ tanh = unary("tanh", _math.tanh, np.tanh)
 sigmoid = unary("sigmoid", _math.sigmoid, sigmoid_reference)
 erf = unary("erf", _math.erf, erf_reference)
 exp = unary("exp", _math.exp, np.exp)
+expm1 = unary("expm1", _math.expm1, np.expm1)
+log = unary("log", _math.log, np.log)
+log1p = unary("log1p", _math.log1p, np.log1p)
+softplus = unary("softplus", _math.softplus, lambda x: np.logaddexp(x.dtype.type(0), x))
+relu = unary("relu", kernel(lambda x: 0.0 if x <= 0 else x), relu_reference)
 
 
 # ---------------------------------------------------------------- functions of two arrays

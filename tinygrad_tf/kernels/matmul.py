@@ -106,7 +106,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         return np.matmul(a, b)
     if stack and (M * N * K <= TINY or (M == N == 1 and K <= DEEPEST_DOT)):
         return np.matmul(a, b)
-    if M <= LINEAR_THIN and a.ndim == b.ndim == 2 and b.flags.farray:  # b lies as the weight of a layer
+    if M <= LINEAR_THIN and a.ndim == b.ndim == 2 and b.flags.f_contiguous:  # b lies as the weight of a layer
         return linear(a, b.T)
     c = np.empty((*stack, M, N), a.dtype)
     _multiply_stacks(a, b, stack, c, PUT, whole)

@@ -11,7 +11,7 @@ from tinygrad_tf import kernels
 from tinygrad_tf._layout import as_it_lies
 from tinygrad_tf.engine import fused, primitive
 from tinygrad_tf.ops._types import float_input
-from tinygrad_tf.ops.elementwise import erf, sigmoid, tanh
+from tinygrad_tf.ops.elementwise import SLOW, erf, large, sigmoid, tanh
 
 
 def gelu_reference(x: Any, *, approximate: str) -> Any:
@@ -45,7 +45,7 @@ def silu(x: Any) -> Any:
 @primitive(prepare=float_input, x=lambda g, x: g * sigmoid(x))
 def softplus(x: np.ndarray) -> np.ndarray:
     """log(1 + exp(x)) without overflow."""
-    return np.logaddexp(0, x).astype(x.dtype, copy=False)
+    return kernels.elementwise.softplus(x) if large(x, x, SLOW) else np.logaddexp(0, x).astype(x.dtype, copy=False)
 
 
 def logsigmoid(x: Any) -> Any:

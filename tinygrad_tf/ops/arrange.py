@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, expand, make, primitive
 from tinygrad_tf.ops._types import axis, told
+from tinygrad_tf.ops.elementwise import chosen
 from tinygrad_tf.ops.index import index_select, put
 from tinygrad_tf.ops.shape import cat, clone, contiguous, flatten, movedim, narrow, reshape
 
@@ -91,12 +92,12 @@ def _below(m: int, n: int, diagonal: int) -> np.ndarray:
 
 @primitive(x=lambda g, diagonal: tril_(g, diagonal=diagonal))
 def tril_(x: np.ndarray, *, diagonal: int) -> np.ndarray:
-    return in_order(np.where(_below(*x.shape[-2:], diagonal), x, x.dtype.type(0)))
+    return in_order(chosen(_below(*x.shape[-2:], diagonal), x, x.dtype.type(0)))
 
 
 @primitive(x=lambda g, diagonal: triu_(g, diagonal=diagonal))
 def triu_(x: np.ndarray, *, diagonal: int) -> np.ndarray:
-    return in_order(np.where(_below(*x.shape[-2:], diagonal - 1), x.dtype.type(0), x))
+    return in_order(chosen(_below(*x.shape[-2:], diagonal - 1), x.dtype.type(0), x))
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Any:

@@ -33,10 +33,11 @@ from tinygrad_tf.regions import wide
 
 ndarray = np.ndarray  # looked up at every call
 LARGE = 1 << 16  # elements; from here on several cores are faster than NumPy's one
-COSTLY, SEVERAL_PASSES = 1 << 14, 1 << 4  # the same for what takes NumPy long, and for what takes it many passes
+COSTLY, SLOW = 1 << 14, 1 << 10  # the same for what takes NumPy 1 to 3 ns an element, and for what takes it 20
+SEVERAL_PASSES = 1 << 4  # and for what takes NumPy many passes
 
 
-def _large(a: Any, b: Any, least: int = LARGE) -> bool:
+def large(a: Any, b: Any, least: int = LARGE) -> bool:
     """Whether a kernel takes the operands, either of which may be a number."""
     if type(b) is not ndarray or b.size < least or type(a) is not ndarray:
         return False
@@ -45,7 +46,7 @@ def _large(a: Any, b: Any, least: int = LARGE) -> bool:
 
 @primitive(prepare=promoted, a=lambda g: g, b=lambda g: g)
 def add(a: Any, b: Any) -> np.ndarray:
-    if _large(a, b):
+    if large(a, b):
         return kernels.elementwise.add(a, b)
     if type(a) is ndarray and not a.flags.c_contiguous and type(b) is ndarray and _lies_as(a, b):
         return np.add(a, b, out=np.empty_like(a))
@@ -67,17 +68,17 @@ def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
 
 @primitive(prepare=_no_bools, a=lambda g: g, b=lambda g: -g)
 def sub(a: Any, b: Any) -> np.ndarray:
-    return kernels.elementwise.subtract(a, b) if _large(a, b) else a - b
+    return kernels.elementwise.subtract(a, b) if large(a, b) else a - b
 
 
 @primitive(prepare=promoted, a=lambda g, b: g * b, b=lambda g, a: g * a)
 def mul(a: Any, b: Any) -> np.ndarray:
-    return kernels.elementwise.multiply(a, b) if _large(a, b) else a * b
+    return kernels.elementwise.multiply(a, b) if large(a, b) else a * b
 
 
 @primitive(prepare=promoted_to_float, a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b) / b)
 def div(a: Any, b: Any) -> np.ndarray:
-    return kernels.elementwise.divide(a, b) if _large(a, b) else a / b
+    return kernels.elementwise.divide(a, b) if large(a, b) else a / b
 
 
 @primitive(x=lambda g: -g)
@@ -136,17 +137,22 @@ def power(a: Any, b: Any) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * result)
 def exp(x: np.ndarray) -> np.ndarray:
-    return kernels.elementwise.exp(x) if _large(x, x, COSTLY) else np.exp(x)
+    return kernels.elementwise.exp(x) if large(x, x, COSTLY) else np.exp(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / x)
 def log(x: np.ndarray) -> np.ndarray:
-    return np.log(x)
+    return kernels.elementwise.log(x) if large(x, x, COSTLY) else np.log(x)
 
 
 @primitive(prepare=float_input, x=lambda g, x: g / (x + 1.0))
 def log1p(x: np.ndarray) -> np.ndarray:
-    return np.log1p(x)
+    return kernels.elementwise.log1p(x) if large(x, x, SLOW) else np.log1p(x)
+
+
+@primitive(prepare=float_input, x=lambda g, result: g * (result + 1.0))
+def expm1(x: np.ndarray) -> np.ndarray:
+    return kernels.elementwise.expm1(x) if large(x, x, SLOW) else np.expm1(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: div(g, result * 2.0))
@@ -156,12 +162,12 @@ def sqrt(x: np.ndarray) -> np.ndarray:
 
 @primitive(prepare=float_input, x=lambda g, result: g * (1.0 - result * result))
 def tanh(x: np.ndarray) -> np.ndarray:
-    return kernels.elementwise.tanh(x) if _large(x, x, COSTLY) else np.tanh(x)
+    return kernels.elementwise.tanh(x) if large(x, x, COSTLY) else np.tanh(x)
 
 
 @primitive(prepare=float_input, x=lambda g, result: g * (result * (1.0 - result)))
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    if _large(x, x, SEVERAL_PASSES):
+    if large(x, x, SEVERAL_PASSES):
         return kernels.elementwise.sigmoid(x)
     small = np.exp(-np.abs(x))  # never overflows
     return np.where(x < 0, small, 1) / (1 + small)
@@ -201,7 +207,6 @@ def _smooth(function: Any, rule: Any) -> Primitive:
 log2 = _smooth(np.log2, lambda g, x: g / (x * math.log(2.0)))
 log10 = _smooth(np.log10, lambda g, x: g / (x * math.log(10.0)))
 exp2 = _smooth(np.exp2, lambda g, result: g * (result * math.log(2.0)))
-expm1 = _smooth(np.expm1, lambda g, result: g * (result + 1.0))
 tan = _smooth(np.tan, lambda g, result: g * (result * result + 1.0))
 asin = _smooth(np.arcsin, lambda g, x: g / sqrt(1.0 - x * x))
 acos = _smooth(np.arccos, lambda g, x: -g / sqrt(1.0 - x * x))
@@ -402,7 +407,7 @@ def bent(x: np.ndarray) -> np.ndarray:
 
 @primitive(x=lambda g, result: constant_in(where(result <= 0, 0.0, g), result))
 def relu(x: np.ndarray) -> np.ndarray:
-    return np.maximum(x, 0)
+    return kernels.elementwise.relu(x) if large(x, x, COSTLY) else np.maximum(x, 0)
 
 
 @primitive(prepare=promoted, a=lambda g, a, b: _share(g, a < b, a == b), b=lambda g, a, b: _share(g, b < a, a == b))
@@ -488,7 +493,7 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     b=lambda g, condition: where(condition, 0.0, g),
 )
 def where(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
-    return np.where(condition, a, b)
+    return chosen(condition, a, b)
 
 
 @primitive(
@@ -498,7 +503,15 @@ def where(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
 )
 def where_in_order(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
     """where, for what PyTorch lays out in the order of the axes, however the operands lie."""
-    return in_order(np.where(condition, a, b))
+    return in_order(chosen(condition, a, b))
+
+
+def chosen(condition: np.ndarray, a: Any, b: Any) -> np.ndarray:
+    """a where the condition is True, b elsewhere, by the kernel if one of them is a large array."""
+    for x in (a, b):
+        if type(x) is ndarray and x.size >= COSTLY and not mode.reference:
+            return kernels.select.select(condition, a, b)
+    return np.where(condition, a, b)
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
