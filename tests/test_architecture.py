@@ -25,6 +25,7 @@ FLOORS = [
         "_sampling",
         "_rejection",
         "_layout",
+        "_quiet",
         "_arguments",
         "dtypes",
         "_device",

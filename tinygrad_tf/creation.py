@@ -12,6 +12,7 @@ import numpy as np
 from tinygrad_tf import _twister, random
 from tinygrad_tf._device import checked
 from tinygrad_tf._layout import laid_out_like
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import plain_data
@@ -83,7 +84,7 @@ def tensor(
         array = _from_sequence(data, dtype)
     if not isinstance(data, (Tensor, np.ndarray)):
         _check_range(array, dtype)
-    with np.errstate(all="ignore"):  # a number too large for the dtype becomes infinite
+    with quiet():  # a number too large for the dtype becomes infinite
         return _finish(np.array(array, dtype=_kind(dtype, array.dtype), order="C"), requires_grad, device)
 
 
@@ -121,7 +122,7 @@ def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
             f"tensor: needs numbers (integers of at most 64 bits) or nested lists of them, got {data!r:.60}"
         )
     if dtype is None and array.dtype == np.float64:
-        with np.errstate(all="ignore"):
+        with quiet():
             array = array.astype(_float_of(plain), copy=False)
     return _numbers(array)
 
@@ -223,7 +224,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     if fill.dtype.kind in "iufb":
         fitted = fitting("full", fill.item(), kind)
         fill = fitted if kind.kind in "iu" else fill
-    with np.errstate(all="ignore"):
+    with quiet():
         return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
 
@@ -317,7 +318,7 @@ def arange(
             raise RuntimeError(f"arange: step must not be 0 in {kind}, got {values[2]}")
         count = max(math.ceil((end - start) / step), 0) if kind == np.int64 else count
         return _finish((start + step * np.arange(count)).astype(kind, copy=False), requires_grad, device)
-    with np.errstate(all="ignore"):  # beyond the largest number there is inf, as in PyTorch
+    with quiet():  # beyond the largest number there is inf, as in PyTorch
         return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 
 
@@ -360,7 +361,7 @@ def logspace(
     """base ** start to base ** end in `steps` equal factors."""
     kind = _kind(dtype)
     exponents = _equal_steps("logspace", start, end, steps, kind)
-    with np.errstate(all="ignore"):
+    with quiet():
         return _finish(np.power(float(base), exponents).astype(kind), requires_grad, device)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._quiet import computed, quiet
 from tinygrad_tf.graph import (
     Node,
     Saved,
@@ -24,7 +25,6 @@ from tinygrad_tf.graph import (
     Tensor,
     Watched,
     clock,
-    computed,
     current_node,
     hand_over,
     leaf,
@@ -212,7 +212,7 @@ def walk(
             first.node, first.value, first.own = edge, part, fresh
             heapq.heappush(queue, (-edge.age, edge))
 
-    with recording(create_graph), way, np.errstate(all="ignore"):  # infinite gradients are values, not warnings
+    with recording(create_graph), way, quiet():  # infinite gradients are values, not warnings
         for root, g in roots:
             node = current_node(root)
             assert node is not None
@@ -272,7 +272,7 @@ def backward(
 
 def gather(found: dict[Node, Any], chosen: dict[Node, Tensor], create_graph: bool) -> None:
     """Add what was found to `.grad` of the tensors that it belongs to: those chosen, or the owners of the Nodes."""
-    with writing_gradients, np.errstate(all="ignore"):
+    with writing_gradients, quiet():
         for node, g in found.items():
             owner = chosen[node] if node in chosen else node.owner() if node.owner is not None else None
             if owner is None:

@@ -9,7 +9,6 @@ Node was recorded is noticed when a rule asks for it; so are options that hold a
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import threading
 import weakref
@@ -21,38 +20,17 @@ import numpy as np
 
 clock = itertools.count(1)
 new_object = object.__new__
-inside = contextvars.ContextVar("inside", default=False)
 
 
 class Mode(threading.local):
-    """What each thread has switched on: recording for gradients, fused operations by their references, inference mode.
-
-    quietly(function, *arguments) calls the function where NumPy warns of nothing: NaN and infinity are values. NumPy's
-    settings belong to a context, and to enter one that is there costs a tenth of what np.errstate does.
-    """
+    """What each thread has switched on: recording for gradients, fused operations' references, inference mode."""
 
     grad = True
     reference = False
     inference = False
 
-    def __init__(self) -> None:
-        context = contextvars.Context()
-        context.run(np.seterr, all="ignore")
-        context.run(inside.set, True)
-        self.quietly = context.run
-
 
 mode = Mode()
-
-
-def computed(forward: Callable[..., Any], arrays: Sequence[Any], options: dict[str, Any]) -> Any:
-    """forward(*arrays, **options), without NumPy's warnings."""
-    try:
-        return mode.quietly(forward, *arrays, **options)
-    except RuntimeError:
-        if not inside.get():
-            raise
-        return forward(*arrays, **options)  # in the context already, which cannot be entered twice
 
 
 @contextmanager
@@ -65,14 +43,19 @@ def use_reference(on: bool = True) -> Iterator[None]:
         mode.reference = before
 
 
-@contextmanager
-def recording(on: bool) -> Iterator[None]:
-    """Record operations for gradients, or not, for a while."""
-    before, mode.grad = mode.grad, on
-    try:
-        yield
-    finally:
-        mode.grad = before
+class recording:
+    """`with recording(on):` operations are recorded for gradients, or not."""
+
+    __slots__ = ("before", "on")
+
+    def __init__(self, on: bool):
+        self.on = on
+
+    def __enter__(self) -> None:
+        self.before, mode.grad = mode.grad, self.on
+
+    def __exit__(self, *_: Any) -> None:
+        mode.grad = self.before
 
 
 class Storage:
@@ -184,7 +167,8 @@ def make(
 ) -> Any:
     """A tensor of the user's class around an array, with no checks."""
     t = new_object(tensor_class)
-    t.array, t.node, t._grad, t.storage, t.view_of = array, node, None, storage or Storage(), view_of
+    t.array, t.node, t._grad = array, node, None  # for more than three at once Python makes a tuple
+    t.storage, t.view_of = storage or Storage(), view_of
     return t
 
 

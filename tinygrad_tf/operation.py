@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.graph import Node, Saved, Tensor, Watched, computed, current_node, make, mode, of_no_grad
+from tinygrad_tf._quiet import computed
+from tinygrad_tf.graph import Node, Saved, Tensor, Watched, current_node, make, mode, of_no_grad
 
 ndarray = np.ndarray  # looked up at every call
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinygrad_tf import engine
 from tinygrad_tf._device import checked
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.dtypes import as_dtype
 from tinygrad_tf.grad_fn import GradFn, shown
 from tinygrad_tf.methods import (
@@ -603,7 +604,7 @@ def _constructed(data: tuple[Any, ...]) -> np.ndarray:
 
 def _floats(data: Any) -> np.ndarray:
     try:
-        with np.errstate(all="ignore"):
+        with quiet():
             return np.asarray(plain_data(data), dtype=default_float())
     except (ValueError, TypeError) as error:
         raise type(error)(

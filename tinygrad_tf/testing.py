@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.creation import as_tensor
 from tinygrad_tf.tensor import Tensor
 
@@ -121,7 +122,7 @@ def _worst_place(
     rtol, atol = limits
     exact = actual.dtype.kind in "biu" and expected.dtype.kind in "biu"
     a, e = (actual, expected) if exact else (actual.astype(np.float64), expected.astype(np.float64))
-    with np.errstate(all="ignore"):
+    with quiet():
         apart = np.abs(a.astype(np.float64) - e.astype(np.float64))
         relative = apart / np.abs(e.astype(np.float64))
         close = a == e

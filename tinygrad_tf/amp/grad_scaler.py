@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.optim import Optimizer
 from tinygrad_tf.tensor import Tensor
 
@@ -98,7 +99,7 @@ class GradScaler:
                 g = p.grad.array
                 if g.dtype == np.float16:
                     raise ValueError("GradScaler: a gradient is float16, divided it would vanish; keep weights float32")
-                with np.errstate(all="ignore"):
+                with quiet():
                     np.multiply(g, g.dtype.type(1.0 / self._scale), out=g)
                     found = found or not bool(np.isfinite(g.sum(dtype=np.float64)))
                 p.grad.storage.written()

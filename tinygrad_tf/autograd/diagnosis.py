@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.evidence import LOOSE, WRONG_SIDE, Evidence, Test
 from tinygrad_tf.autograd.report import Pair, Report
 from tinygrad_tf.autograd.structure import dropped_terms, permuted_axes
@@ -97,7 +98,7 @@ def wrong_argument(result: np.ndarray, e: Evidence) -> Iterator[str]:
     x, y = np.diag(e.values.reshape(-1)), np.diag(result.reshape(-1))
     for rules, right, given in ((OF_RESULT, y, x), (OF_INPUT, x, y)):
         for name, rule in rules.items():
-            with np.errstate(all="ignore"):
+            with quiet():
                 wanted, found = (np.diag(rule(np.diagonal(values))) for values in (right, given))
             if e.fits(e.numeric, wanted) and e.fits(e.analytic, found):
                 one, other = ("result", "input") if rules is OF_RESULT else ("input", "result")

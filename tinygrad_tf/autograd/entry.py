@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd import numeric
 from tinygrad_tf.autograd.probe import Probe
 
@@ -33,7 +34,7 @@ class Entry:
         """Before an accusation: two ladders of other steps. By what they differ the uncertainty may have to grow."""
         for shrink in (0.83, 0.59):
             again = self._climb([h * shrink for h in self._full()])
-            with np.errstate(all="ignore"):
+            with quiet():
                 spread = np.abs(again.value - found.value)
             found.error = np.where(
                 (found.broken == 0) & np.isfinite(spread), np.maximum(found.error, spread), found.error
@@ -45,7 +46,7 @@ class Entry:
         Large steps see little of a fast wiggle, of the teeth of x - floor(x), or of the stairs of floor(x), and may be
         very sure. So the value is the analytic one if a run of smaller steps agrees on it.
         """
-        with np.errstate(all="ignore"):
+        with quiet():
             off = np.abs(found.value - analytic)
             rounding = 32 * self.base.relative * np.abs(self.base.flat) / self.size
             apart = (found.broken == 0) & (off > 0.01 * np.abs(found.value)) & (off > rounding)
@@ -53,7 +54,7 @@ class Entry:
             return
         steps = [self.exact(h) for h in self._full()]
         ups, downs = np.array([self.line(h) for h in steps]), np.array([self.line(-h) for h in steps])
-        with np.errstate(all="ignore"):
+        with quiet():
             differences = (ups - downs) / (2 * np.array(steps)[:, None])
         value, spread = numeric.plateau(differences, analytic, found.value)
         agreed, flat = apart & np.isfinite(value), apart & (analytic == 0)
@@ -99,7 +100,7 @@ def is_doubtful(found: numeric.Derivative, precise: float) -> bool:
 
 def _keep_better(found: numeric.Derivative, other: numeric.Derivative) -> None:
     """Take what is more certain in `other`, unless the two contradict each other: large steps alone may be deceived."""
-    with np.errstate(all="ignore"):
+    with quiet():
         agree = np.abs(other.value - found.value) <= other.error + found.error
     better = agree & (other.error < found.error) & (found.broken == 0) & (other.broken == 0)
     found.value, found.error = np.where(better, other.value, found.value), np.where(better, other.error, found.error)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.report import Pair, Report
 
 WRONG_SIDE = "a mask applied to the wrong side"
@@ -33,7 +34,7 @@ class Evidence:
         self.tolerance = LOOSE * np.maximum(np.abs(self.numeric), 1e-2 * self.largest) + 5 * self.pair.error
 
     def fits(self, a: np.ndarray, b: np.ndarray) -> bool:
-        with np.errstate(all="ignore"):
+        with quiet():
             return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.tolerance))
 
     @property

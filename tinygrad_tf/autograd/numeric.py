@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
+
 Line = Callable[[float], np.ndarray]  # t -> f(x + t v), NaN where f has no value
 ORDERS = 5  # how many powers of h^2 are removed at most
 MARGIN = 3.0  # how many times its noise bound a difference may be off before it counts as a contradiction
@@ -54,7 +56,7 @@ def climb(
     """Differentiate along `line` with the steps given, largest first. relative: how f is rounded, as a part of it."""
     ups, downs = np.array([line(h) for h in steps]), np.array([line(-h) for h in steps])
     h = np.array(steps)[:, None]
-    with np.errstate(all="ignore"):
+    with quiet():
         differences = (ups - downs) / (2 * h)
         noise = np.maximum(noise, _resolution(line, steps, ups, downs, at_zero))
         blur = (noise / h) + 4 * relative * np.abs(differences)
@@ -189,7 +191,7 @@ def _sides(
 def noise_level(line: Line, tiny: float, at_zero: np.ndarray, relative: float) -> np.ndarray:
     """A bound on the noise of f: from fourth differences over seven tiny steps, at least the rounding of its values."""
     points = np.array([line(i * tiny) for i in range(1, 8)])  # not the point itself: there may be a jump
-    with np.errstate(all="ignore"):
+    with quiet():
         fourth = np.diff(points, 4, axis=0)
         sigma = np.sqrt((fourth * fourth).mean(0) / 70.0)  # 70 = 8! / (4!)^2: how differencing amplifies noise
     floor = 4 * relative * np.abs(at_zero)
@@ -201,7 +203,7 @@ def alike(noise: np.ndarray, size: np.ndarray) -> np.ndarray:
 
     Of those that are nothing but noise, what is left when large numbers cancel, all are as noisy as the noisiest.
     """
-    with np.errstate(all="ignore"):
+    with quiet():
         shares = (noise / size)[np.isfinite(size) & (size > 0)]
     noise = np.maximum(noise, 0.5 * float(np.median(shares)) * size if shares.size else 0.0)
     loudest = float(noise[size <= 30 * noise].max(initial=0.0))
@@ -214,7 +216,7 @@ def plateau(differences: np.ndarray, wanted: np.ndarray, found: np.ndarray) -> t
     NaN where there are no such steps. differences: (steps, m). Each of the three must be fifty times nearer to what is
     wanted than to what was found; noise does not do that three times, and what is zero is not told from stillness.
     """
-    with np.errstate(all="ignore"):
+    with quiet():
         near = (np.abs(differences - wanted) <= 0.02 * np.abs(found - wanted)) & (differences != 0) & (wanted != 0)
     value, spread = np.full(wanted.size, np.nan), np.full(wanted.size, np.inf)
     for k in range(1, len(differences) - 1):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.arguments import names_of, positional, required
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
@@ -108,7 +109,7 @@ class _Pair:
     def pull(self, weights: list[np.ndarray]) -> list[Any]:
         """Forward again, for a fresh cache, then backward; the gradients of the float inputs."""
         before = [x.array.copy() for x in self.checked]
-        with np.errstate(all="ignore"):
+        with quiet():
             result = self.forward(*self.arguments)
             rest = () if self.alone else (result[1],) if self.cached else tuple(self.arguments)
             returned = self.backward(*[w.copy() for w in weights], *rest)

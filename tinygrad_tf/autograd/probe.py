@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.report import Report
 from tinygrad_tf.autograd.subjects import Subject
 
@@ -36,7 +37,7 @@ class Probe:
 
     def evaluate(self) -> list[np.ndarray]:
         self.report.evaluations += 1
-        with np.errstate(all="ignore"):
+        with quiet():
             return self.subject.evaluate()
 
     def values(self) -> np.ndarray:
@@ -184,7 +185,7 @@ def largest(matrix: np.ndarray, slices: list[slice]) -> np.ndarray:
 
 def near(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
     """Whether all entries are equal, within the tolerance, or NaN both."""
-    with np.errstate(all="ignore"):
+    with quiet():
         return bool(np.all((a == b) | (np.abs(a - b) <= tolerance) | (np.isnan(a) & np.isnan(b))))
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
+
 RIGHT = "right"
 WRONG = "wrong"
 KINK = "not differentiable here"
@@ -57,7 +59,7 @@ class Pair:
     @property
     def off(self) -> np.ndarray:
         """|analytic - numeric|, infinite where only one of them is a number."""
-        with np.errstate(all="ignore"):
+        with quiet():
             difference = np.abs(self.analytic - self.numeric)
             same = (self.analytic == self.numeric) | (np.isnan(self.analytic) & np.isnan(self.numeric))
         return np.where(same, 0.0, np.where(np.isfinite(difference), difference, np.inf))
@@ -71,13 +73,13 @@ class Pair:
     @property
     def vanished(self) -> np.ndarray:
         """Entries that both sides call zero, but for rounding: the numeric one is none that stands out."""
-        with np.errstate(all="ignore"):
+        with quiet():
             zero = np.abs(self.numeric) <= np.minimum(self.grain, 10 * self.error)
             return zero & (np.abs(self.analytic) <= self.grain)
 
     def scale(self) -> np.ndarray:
         """What an uncertainty is compared with: the entry, a hundredth of the largest, or what would be negligible."""
-        with np.errstate(all="ignore"):
+        with quiet():
             size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
             size = np.where(np.isfinite(size), size, 0.0)
         return np.maximum(size, max(size.max(initial=0.0) * 1e-2, 1e-6 * self.context))
@@ -97,7 +99,7 @@ class Pair:
 
     def _vague(self) -> np.ndarray:
         """Entries that stand out of their uncertainty, but not far: beside another input that matters much more."""
-        with np.errstate(all="ignore"):
+        with quiet():
             size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
             size = np.where(np.isfinite(size), size, 0.0)
         return (size > self.error) & (self.error > TOO_NOISY * np.maximum(size, 1e-2 * size.max(initial=0.0)))
@@ -116,7 +118,7 @@ class Pair:
 
     def worst(self, count: int = SHOWN) -> list[tuple[int, int]]:
         """Rows and columns of the entries that are off most, compared with their uncertainty and size."""
-        with np.errstate(all="ignore"):
+        with quiet():
             rank = np.where(np.isinf(self.off), np.inf, self.off / (self.error + 1e-3 * self.scale() + 1e-300))
             rank = np.where(self.wrong, 1e9 * (1 + rank), rank)
             rank = np.where(self.broken > 0, np.maximum(rank, 1.0), rank) if self.verdict == KINK else rank
@@ -137,7 +139,7 @@ class Pair:
         rows = [("entry", "analytical", "numerical", "± uncertainty", "ratio")]
         for r, c in self.worst():
             a, n, e = self.analytic[r, c], self.numeric[r, c], self.error[r, c]
-            with np.errstate(all="ignore"):
+            with quiet():
                 ratio = f"{a / n:.6g}" if n else "-"
             rows.append((self.place(r, c), f"{a:.10g}", f"{n:.10g}", f"{e:.1e}", ratio))
         widths = [max(len(row[i]) for row in rows) for i in range(5)]

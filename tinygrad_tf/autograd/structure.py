@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.evidence import Evidence
 
 MOST_AXES = 6
@@ -160,7 +161,7 @@ def _variance_term(a: np.ndarray, right: np.ndarray, centred: np.ndarray, axes: 
         return None
     missing = a - right
     groups = (pattern * pattern).sum(axis=behind, keepdims=True).sum(axis=0, keepdims=True)
-    with np.errstate(all="ignore"):
+    with quiet():
         inverse = (missing * pattern).sum(axis=behind, keepdims=True).sum(axis=0, keepdims=True) / groups
         eps = 1 / inverse - variance
     if not np.all(np.isfinite(eps)) or (eps < -0.02 * variance).any() or (eps > 0.5 + variance).any():
@@ -174,7 +175,7 @@ def _softmax_terms(a: np.ndarray, right: np.ndarray, x: np.ndarray, axes: tuple[
     That is the softmax of something else: positive, and of sum 1.
     """
     total = a.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True)
-    with np.errstate(all="ignore"):
+    with quiet():
         exponentials = np.exp(x - x.max(axis=axes, keepdims=True))
         y = exponentials / exponentials.sum(axis=axes, keepdims=True)
     yield a - y * total

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import random
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf._rejection import drawn, gamma
 from tinygrad_tf.autograd import Function
 from tinygrad_tf.autograd.function import once_differentiable
@@ -79,7 +80,7 @@ class StandardGamma(Function):
     @once_differentiable
     def backward(ctx: Any, g: Any) -> Any:
         x, alpha = (t.array.astype(np.float64) for t in ctx.saved_tensors)
-        with np.errstate(all="ignore"):
+        with quiet():
             return make(g.array * gamma_slope(x, alpha).astype(g.array.dtype))
 
 
@@ -103,7 +104,7 @@ class StandardDirichlet(Function):
     @once_differentiable
     def backward(ctx: Any, g: Any) -> Any:
         x, alpha = (t.array.astype(np.float64) for t in ctx.saved_tensors)
-        with np.errstate(all="ignore"):
+        with quiet():
             slope = beta_slope(x, alpha, alpha.sum(-1, keepdims=True) - alpha) / (1.0 - x)
             felt = g.array - (x * g.array).sum(-1, keepdims=True)
             return make((slope * felt).astype(g.array.dtype))

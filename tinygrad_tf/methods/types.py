@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tinygrad_tf import _device, dtypes, engine
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.methods._tools import plain_data
 from tinygrad_tf.ops._types import fitting, plain_array
 from tinygrad_tf.ops.shape import sizes_of
@@ -187,7 +188,7 @@ class TypeMethods(engine.Tensor):
     def new_tensor(self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
         """A new tensor of `data`, of this tensor's dtype unless another is asked for."""
         array = data.array if isinstance(data, engine.Tensor) else plain_array(np.asanyarray(plain_data(data)))
-        with np.errstate(all="ignore"):
+        with quiet():
             return self._new(np.array(array, dtype=self._kind(dtype)), device, requires_grad)
 
     def _kind(self, dtype: Any) -> np.dtype:

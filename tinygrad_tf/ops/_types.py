@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
+
 ndarray = np.ndarray  # looked up at every call
 _defaults: dict[type, np.dtype] = {
     bool: np.dtype(np.bool_),
@@ -83,7 +85,7 @@ def plain_array(x: np.ndarray) -> np.ndarray:
 
 def as_number(x: Any, dtype: np.dtype) -> Any:
     """A Python number in `dtype`; integers wrap around, as in C."""
-    with np.errstate(all="ignore"):
+    with quiet():
         return np.asarray(x).astype(dtype)[()]
 
 
@@ -137,7 +139,7 @@ def promoted(name: str, arrays: list[Any]) -> list[Any]:
         dtype = result_type(a, b)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
-    with np.errstate(all="ignore"):
+    with quiet():
         return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else as_number(x, dtype) for x in arrays]
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
+
 ENOUGH_FALL, LEVEL_ENOUGH = 1e-4, 0.9  # c1 and c2, as the book has them for quasi-Newton methods
 MOST_TRIALS = 26
 FURTHER = 0.01, 10.0  # a step grows by this part of its last stretch at least, and to this many times itself at most
@@ -107,7 +109,7 @@ def cubic_minimum(a: Trial, b: Trial, left: float, right: float) -> float:
     """
     if a.t > b.t:
         a, b = b, a
-    with np.errstate(all="ignore"):
+    with quiet():
         width = np.float64(b.t - a.t)
         d1 = a.slope + b.slope - 3.0 * (b.value - a.value) / width
         d2 = np.sqrt(d1 * d1 - a.slope * b.slope)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.engine import make, recording
 from tinygrad_tf.optim._line_search import LineSearch, Trial
 from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative
@@ -92,7 +93,7 @@ class LBFGS(Optimizer):
             raise TypeError("LBFGS: step needs a closure that computes the loss, calls backward and returns the loss")
         run = _Run(self.param_groups[0], closure)
         loss = run.ask()
-        with recording(False), np.errstate(all="ignore"):
+        with recording(False), quiet():
             run.go(self.state[run.params[0]])
         return loss
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf._arguments import check_number
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.engine import make, recording
 from tinygrad_tf.optim._hooks import Hooked
 from tinygrad_tf.tensor import Tensor
@@ -88,7 +89,7 @@ class Optimizer(Hooked):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient; `closure`, if given, recomputes the loss first."""
         loss = closure() if closure is not None else None
-        with recording(False), np.errstate(all="ignore"):
+        with recording(False), quiet():
             for group in self.param_groups:
                 self.update_group(group, [p for p in group["params"] if p.grad is not None])
         return loss

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tinygrad_tf import random
 from tinygrad_tf._arguments import check_choice
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.amp import GradScaler, autocast
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.dtypes import bfloat16, float16
@@ -128,7 +129,7 @@ class Loop:
         if not self.model.training:
             self.model.train()
         try:
-            with self.products(), np.errstate(all="ignore"):  # what is not finite is found and told in one place
+            with self.products(), quiet():  # what is not finite is found and told in one place
                 loss, norm = self._gradients(step)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate

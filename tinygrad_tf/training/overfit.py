@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.creation import from_numpy
 from tinygrad_tf.nn.utils import clip_grad_norm_
 from tinygrad_tf.optim import Adam
@@ -64,7 +65,7 @@ def overfit_one_batch(
     losses: list[float] = []
     optimizer = Adam([p for _, p in named], lr=learning_rate)
     try:
-        with evaluating(model), np.errstate(all="ignore"):
+        with evaluating(model), quiet():
             for step in range(steps + 1):
                 value = loss()
                 losses.append(value.item())

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import ops
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.creation import zeros
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops.elementwise import where
@@ -43,7 +44,7 @@ def _shorten(weight: Tensor, ids: np.ndarray, max_norm: float, norm_type: float)
     table, used = weight.array, np.unique(ids)
     if table.ndim != 2 or used.dtype.kind not in "iu" or not used.size or not 0 <= used[0] <= used[-1] < len(table):
         return  # the look-up says what is wrong
-    with np.errstate(all="ignore"):
+    with quiet():
         lengths = np.linalg.norm(table[used].astype(np.float64), norm_type, axis=1)
         long = lengths > max_norm
         factors = max_norm / (lengths[long] + 1e-7)

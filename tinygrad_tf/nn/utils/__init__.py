@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf.engine import make
 from tinygrad_tf.functions import cat
 from tinygrad_tf.nn.utils import parametrizations as parametrizations
@@ -42,7 +43,7 @@ def get_total_norm(
     if norm_type == 2.0 and arrays:
         total = float(kernels.adamw.global_norm(arrays))
     else:
-        with np.errstate(all="ignore"):
+        with quiet():
             norms = [np.linalg.norm(a.reshape(-1).astype(np.float64), norm_type) for a in arrays]
             total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
     if error_if_nonfinite and not math.isfinite(total):
@@ -81,7 +82,7 @@ def _scale(arrays: list[np.ndarray], share: float) -> None:
     if sum([a.size for a in arrays]) >= 1 << 16:
         kernels.adamw.scale_(arrays, share)
     else:
-        with np.errstate(all="ignore"):  # of an infinite norm, which is a value
+        with quiet():  # of an infinite norm, which is a value
             for a in arrays:
                 a *= a.dtype.type(share)
 
