@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinygrad_tf
-from tinygrad_tf import random
+from tinygrad_tf import _sampling, kernels, random
+from tinygrad_tf._box_muller import box_muller_reference
+from tinygrad_tf._sampling import swapped
 from tinygrad_tf.random import Generator, InvalidRandomArgument
 
 
@@ -71,6 +73,36 @@ INTEGERS = {
 def test_floats_are_those_of_pytorch_to_the_bit(name):
     draw, stored = FLOATS[name]
     assert [float(x) for x in draw(seeded())] == [float.fromhex(word) for word in stored.split()]
+
+
+def test_the_kernel_for_normal_numbers_has_the_bits_of_the_formula_in_numpy():
+    """At the ends of the interval, too: from the number 0, and from the last one below 1."""
+    steps = np.random.default_rng(0).integers(0, 2**24, (5000, 2, 8))
+    steps[0], steps[1], steps[2], steps[3] = 0, 2**24 - 1, 2**23, 2**22
+    uniform = (steps * 2.0**-24).astype(np.float32)
+    for mean, std in ((0.0, 1.0), (0.3, 0.02)):
+        by_kernel, by_formula = uniform.copy(), uniform.copy()
+        kernels.box_muller.box_muller(by_kernel, mean, std)
+        box_muller_reference(by_formula, mean, std)
+        assert np.array_equal(by_kernel.view(np.uint32), by_formula.view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_few_normal_numbers_and_many_come_of_the_same_draws(dtype):
+    """Fewer than 16 one after the other, as one call for a tensor that does not lie in order."""
+    one, all_at_once = seeded(), seeded()
+    few = np.concatenate([one.normal(n, dtype=dtype) for n in (1, 2, 3, 15, 15, 15)])
+    many = all_at_once.normal(51, dtype=dtype, one_by_one=True)
+    assert np.allclose(few, many, rtol=1e-15 if dtype == np.float64 else 1e-7)
+
+
+def test_shuffles_of_few_and_of_many_swap_alike():
+    for n in (0, 1, 2, 5, 399):
+        partner = np.arange(n) + seeded().integers(0, 2**28, n) % np.maximum(np.arange(n, 0, -1), 1)
+        with pytest.MonkeyPatch.context() as patch:
+            few = swapped(partner)
+            patch.setattr(_sampling, "FEW", 0)
+            assert np.array_equal(few, swapped(partner))
 
 
 @pytest.mark.parametrize("name", INTEGERS)

@@ -9,14 +9,19 @@ no fused multiply-add; in float32 one goes by way of float64, where the product 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_tf import kernels
+
 Array = NDArray[Any]
 
 BLOCKS_AT_ONCE = 1024  # of 16 numbers: the temporaries of one round stay in the cache
+# A kernel gives the same bits sooner; numba, which takes half a second to import, is not imported for a few numbers.
+LARGE, KERNELS = 1 << 20, "tinygrad_tf.kernels._compile"
 
 LOG = (  # Cephes logf: log(1 + x) = x - x**2 / 2 + x**3 * P(x)
     *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
@@ -33,6 +38,14 @@ def box_muller(blocks: Array, mean: float, std: float) -> None:
 
     Number j of a block gives the radius and number j + 8 the angle; their places take the cosine and the sine value.
     """
+    if blocks.dtype == np.float32 and (blocks.size >= LARGE or KERNELS in sys.modules):
+        kernels.box_muller.box_muller(blocks, mean, std)
+    else:
+        box_muller_reference(blocks, mean, std)
+
+
+def box_muller_reference(blocks: Array, mean: float, std: float) -> None:
+    """`box_muller` in NumPy."""
     polar = _polar if blocks.dtype == np.float64 else _polar_float32
     mean, std = float(blocks.dtype.type(mean)), float(blocks.dtype.type(std))
     for start in range(0, len(blocks), BLOCKS_AT_ONCE):

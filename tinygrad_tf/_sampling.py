@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_tf._quiet import quiet
+
 Array = NDArray[Any]
+FEW = 400  # swaps that Python has made one by one before NumPy has made them all at once
 
 
 class InvalidRandomArgument(ValueError, RuntimeError):
@@ -21,7 +24,7 @@ def first_to_arrive(rows: Array, waits: Array, num_samples: int) -> NDArray[np.i
     replacement (Efraimidis and Spirakis 2006).
     """
     exponents = np.frexp(rows.max(axis=1, keepdims=True))[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with quiet():
         speeds = np.ldexp(rows, -exponents) / waits  # a scale of 2**k changes no bit and keeps clear of overflow
     speeds[rows == 0.0] = -1.0  # not even where small weights underflow or a wait is 0
     if num_samples == 1:
@@ -41,32 +44,46 @@ def where_points_fall(rows: Array, points: Array) -> NDArray[np.int64]:
 def check_weights(rows: Array, num_samples: int, replacement: bool) -> None:
     if num_samples < 1:
         raise InvalidRandomArgument(f"num_samples must be at least 1, got {num_samples}")
-    if not ((rows >= 0.0) & (rows < np.inf)).all():
-        bad = rows[~((rows >= 0.0) & (rows < np.inf))][0]
-        raise InvalidRandomArgument(f"probabilities must be finite and not negative (no NaN), got {bad}")
-    positive = np.count_nonzero(rows, axis=1)
-    if not positive.all():
-        raise InvalidRandomArgument(
-            f"each row of probabilities needs a positive sum, that of row {positive.argmin()} is 0"
-        )
-    with np.errstate(over="ignore"):
+    with quiet():
         sums = rows.sum(axis=1, dtype=np.float64)
-    if not np.isfinite(sums).all():
-        raise InvalidRandomArgument("probabilities must have a finite sum: divide the row by its largest entry first")
-    if not replacement and num_samples > positive.min(initial=num_samples):
+    if not (rows.min(initial=0.0) >= 0.0 and sums.min(initial=1.0) > 0.0 and sums.max(initial=1.0) < np.inf):
+        raise _wrong_weights(rows)
+    if num_samples == 1 or replacement:
+        return
+    positive = np.count_nonzero(rows, axis=1)
+    if num_samples > positive.min(initial=num_samples):
         raise InvalidRandomArgument(
             f"cannot draw num_samples={num_samples} different indices from a row with {positive.min()} positive "
             "probabilities: ask for fewer, or draw with replacement=True"
         )
 
 
-def swapped(partner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 .. n - 1 after swapping places i and partner[i] >= i for i = 0, 1, .. n - 1 in turn, all at once; n < 2**31.
+def _wrong_weights(rows: Array) -> InvalidRandomArgument:
+    """What is wrong with rows that are no weights: an entry, or the sum of a row."""
+    bad = rows[~((rows >= 0.0) & (rows < np.inf))]
+    if bad.size:
+        return InvalidRandomArgument(f"probabilities must be finite and not negative (no NaN), got {bad[0]}")
+    positive = np.count_nonzero(rows, axis=1)
+    if not positive.all():
+        return InvalidRandomArgument(
+            f"each row of probabilities needs a positive sum, that of row {positive.argmin()} is 0"
+        )
+    return InvalidRandomArgument("probabilities must have a finite sum: divide the row by its largest entry first")
 
-    Step i puts in place i what lies in place j = partner[i] by then. That is j itself, unless an earlier step swapped
-    with j; the last such step k < i left there what lay in place k before it. So a place leads back to an earlier step
-    and on from there, until a place that no step had touched: `origin` follows these chains, twice as far each round.
+
+def swapped(partner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0 .. n - 1 after swapping places i and partner[i] >= i for i = 0, 1, .. n - 1 in turn; n < 2**31.
+
+    Many are made all at once. Step i puts in place i what lies in place j = partner[i] by then. That is j itself, but
+    where an earlier step swapped with j; the last such step k < i left there what lay in place k before it. So a place
+    leads back to an earlier step and on from there, until a place that no step had touched: `origin` follows these
+    chains, twice as far each round.
     """
+    if len(partner) < FEW:
+        found = list(range(len(partner)))
+        for place, other in enumerate(partner.tolist()):
+            found[place], found[other] = found[other], found[place]
+        return np.array(found, np.int64)
     steps = np.arange(len(partner), dtype=np.int32)
     origin = steps.copy()
     moving = partner != steps

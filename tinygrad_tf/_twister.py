@@ -22,6 +22,9 @@ Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 DEFAULT_SEED = 67280421310721  # of a new Generator, as in PyTorch
 WORDS = 624  # of the twister's state
+FEW = 16  # pairs of normal numbers
+LOW_24_BITS, LOW_21_BITS = np.uint32(0xFFFFFF), np.uint32(0x1FFFFF)
+STEP_24 = np.float32(2.0**-24)
 
 # PyTorch's own layout of a generator's state (5056 bytes), so that states travel between the two libraries.
 STATE = np.dtype(
@@ -132,22 +135,38 @@ class Twister:
         """Uniform in [0, 1): the low 53 bits of two draws in float64, the low 24 bits of one in float32."""
         if dtype == FLOAT64:
             words = self._words(2 * count)
-            high = (words[0::2] & np.uint32(0x1FFFFF)) * 2.0**-21
+            high = (words[0::2] & LOW_21_BITS) * 2.0**-21
             return high + words[1::2] * 2.0**-53
-        return (self._words(count) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
+        return (self._words(count) & LOW_24_BITS).astype(FLOAT32) * STEP_24
 
     def _few_normals(self, count: int) -> NDArray[np.float64]:
         """Standard normals two at a time; an unused second one waits for the next call."""
+        if not count:
+            return np.empty(0)
         with self._lock:
-            waiting = [] if self._spare_normal is None or not count else [self._spare_normal]
+            waiting = [] if self._spare_normal is None else [self._spare_normal]
             pairs = (count - len(waiting) + 1) // 2
-            angle, radius = self._fractions(2 * pairs, FLOAT64).reshape(pairs, 2).T
-            angle, radius = 2.0 * math.pi * angle, np.sqrt(-2.0 * np.log1p(-radius))
-            fresh = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
-            values = np.concatenate([np.array(waiting, np.float64), fresh])
-            if count:
-                self._spare_normal = float(values[count]) if len(values) > count else None
-            return values[:count]
+            uniform = self._fractions(2 * pairs, FLOAT64)
+            make: Any = _pairs_one_by_one if pairs < FEW else _pairs
+            values = [*waiting, *make(uniform)]
+            self._spare_normal = float(values[count]) if len(values) > count else None
+            return np.array(values[:count])
+
+
+def _pairs_one_by_one(uniform: NDArray[np.float64]) -> list[float]:
+    """As `_pairs`: for a few numbers Python takes a fifth of the time that NumPy takes to begin."""
+    values = iter(uniform.tolist())
+    found: list[float] = []
+    for angle in values:
+        turn, radius = 2.0 * math.pi * angle, math.sqrt(-2.0 * math.log1p(-next(values)))
+        found += radius * math.cos(turn), radius * math.sin(turn)
+    return found
+
+
+def _pairs(uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two normal numbers of each two uniform ones, an angle and a radius (Box and Muller 1958)."""
+    angle, radius = 2.0 * math.pi * uniform[0::2], np.sqrt(-2.0 * np.log1p(-uniform[1::2]))
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1).ravel()
 
 
 def _checked(state: Any) -> Any:

@@ -34,11 +34,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from tinygrad_tf._box_muller import box_muller, multiply_add
 from tinygrad_tf._layout import laid_out_like
+from tinygrad_tf._quiet import quiet
 from tinygrad_tf._sampling import InvalidRandomArgument, check_weights, first_to_arrive, swapped, where_points_fall
 from tinygrad_tf._twister import FLOAT32, FLOAT64, Twister
 
 Shape = int | Sequence[int]
 Array = NDArray[Any]
+LARGEST = {dtype: float(np.finfo(dtype).max) for dtype in (FLOAT32, FLOAT64)}
 
 
 class Generator(Twister):
@@ -72,7 +74,7 @@ class Generator(Twister):
         """
         shape, dtype = _shape(shape), _floating(dtype)
         wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
-        if not (low <= high and max(abs(low), abs(high), high - low) <= np.finfo(wide).max):
+        if not (low <= high and max(abs(low), abs(high), high - low) <= LARGEST[wide]):
             raise InvalidRandomArgument(f"uniform needs finite low <= high, got low={low}, high={high}")
         values = self._fractions(math.prod(shape), wide)
         if (low, high) != (0.0, 1.0):
@@ -104,8 +106,11 @@ class Generator(Twister):
             raise InvalidRandomArgument(f"std must not be negative, got {std}")
         count = math.prod(shape)
         if count < 16 or one_by_one:
-            with np.errstate(over="ignore"):
-                return multiply_add(self._few_normals(count), std, mean).astype(dtype).reshape(shape)
+            values = self._few_normals(count)
+            with quiet():
+                if (mean, std) != (0.0, 1.0):
+                    values = multiply_add(values, std, mean)
+                return values.astype(dtype, copy=False).reshape(shape)
         wide = FLOAT64 if dtype == FLOAT64 else FLOAT32
         full = count - count % 16
         if full == count:
@@ -300,9 +305,12 @@ def normal_like(array: Array, generator: Generator, mean: float = 0.0, std: floa
 
 
 def _shape(shape: Shape) -> tuple[int, ...]:
-    sizes = tuple(shape) if isinstance(shape, Sequence) else tuple(np.atleast_1d(shape).tolist())
+    if type(shape) is tuple:
+        sizes = shape
+    else:
+        sizes = tuple(shape) if isinstance(shape, Sequence) else tuple(np.atleast_1d(shape).tolist())
     sizes = tuple([operator.index(size) for size in sizes])
-    if min(sizes, default=0) < 0:
+    if sizes and min(sizes) < 0:
         raise InvalidRandomArgument(f"shape must not have negative sizes, got {sizes}")
     return sizes
 

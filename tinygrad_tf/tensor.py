@@ -77,12 +77,29 @@ class Size(tuple[int, ...]):
         return f"torch.Size({list(self)})"
 
 
+OPERANDS = (engine.Tensor, int, float, np.generic, np.ndarray)
+
+
+def _operator(operation: Callable[[Any, Any], Any], turned: bool = False) -> Callable[[Tensor, Operand], Tensor]:
+    """`x + y` from an operation; turned: `y + x`. What it cannot take is left to the other operand, or a TypeError."""
+
+    def apply(self: Tensor, other: Operand) -> Tensor:
+        if not isinstance(other, engine.Tensor):
+            if not isinstance(other, OPERANDS):
+                return NotImplemented
+            other = operand(other)
+        return operation(other, self) if turned else operation(self, other)
+
+    apply.__name__ = operation.__name__
+    return apply
+
+
 def _augmented(operator: Callable[[Tensor, Operand], Tensor]) -> Callable[[Tensor, Operand], Tensor]:
     """`x += y` from `x + y`: the result is written into the memory of x."""
     method = in_place(operator)
 
     def write(self: Tensor, other: Operand) -> Tensor:
-        return method(self, other) if _known(other) else NotImplemented
+        return method(self, other) if isinstance(other, OPERANDS) else NotImplemented
 
     return write
 
@@ -422,35 +439,32 @@ class Tensor(
 
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
-    def __add__(self, other: Operand) -> Tensor:
-        if isinstance(other, Tensor):
-            return elementwise.add(self, other)
-        return elementwise.add(self, operand(other)) if _known(other) else NotImplemented
+    __add__ = __radd__ = _operator(elementwise.add)
+    __sub__, __rsub__ = _operator(elementwise.sub), _operator(elementwise.sub, turned=True)
+    __mul__ = __rmul__ = _operator(elementwise.mul)
+    __truediv__, __rtruediv__ = _operator(elementwise.div), _operator(elementwise.div, turned=True)
+    __floordiv__, __rfloordiv__ = (
+        _operator(elementwise.floor_divide),
+        _operator(elementwise.floor_divide, turned=True),
+    )
+    __mod__, __rmod__ = _operator(elementwise.remainder), _operator(elementwise.remainder, turned=True)
+    __pow__, __rpow__ = _operator(elementwise.power), _operator(elementwise.power, turned=True)
 
-    __radd__ = __add__
+    __eq__ = _operator(compare.eq)  # type: ignore[assignment]
+    __ne__ = _operator(compare.ne)  # type: ignore[assignment]
+    __lt__, __le__, __gt__, __ge__ = map(_operator, (compare.lt, compare.le, compare.gt, compare.ge))
 
-    def __sub__(self, other: Operand) -> Tensor:
-        return elementwise.sub(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rsub__(self, other: Operand) -> Tensor:
-        return elementwise.sub(operand(other), self) if _known(other) else NotImplemented
-
-    def __mul__(self, other: Operand) -> Tensor:
-        return elementwise.mul(self, operand(other)) if _known(other) else NotImplemented
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Operand) -> Tensor:
-        return elementwise.div(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rtruediv__(self, other: Operand) -> Tensor:
-        return elementwise.div(operand(other), self) if _known(other) else NotImplemented
-
-    def __pow__(self, other: Operand) -> Tensor:
-        return elementwise.power(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rpow__(self, other: Operand) -> Tensor:
-        return elementwise.power(operand(other), self) if _known(other) else NotImplemented
+    __and__ = __rand__ = _operator(compare.bitwise_and)
+    __or__ = __ror__ = _operator(compare.bitwise_or)
+    __xor__ = __rxor__ = _operator(compare.bitwise_xor)
+    __lshift__, __rlshift__ = (
+        _operator(compare.bitwise_left_shift),
+        _operator(compare.bitwise_left_shift, turned=True),
+    )
+    __rshift__, __rrshift__ = (
+        _operator(compare.bitwise_right_shift),
+        _operator(compare.bitwise_right_shift, turned=True),
+    )
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return linalg.matmul(self, other)
@@ -461,61 +475,8 @@ class Tensor(
     def __abs__(self) -> Tensor:
         return elementwise.abs_(self)
 
-    def __eq__(self, other: Operand) -> Tensor:  # type: ignore[override]
-        return compare.eq(self, operand(other)) if _known(other) else NotImplemented
-
-    def __ne__(self, other: Operand) -> Tensor:  # type: ignore[override]
-        return compare.ne(self, operand(other)) if _known(other) else NotImplemented
-
-    def __lt__(self, other: Operand) -> Tensor:
-        return compare.lt(self, operand(other)) if _known(other) else NotImplemented
-
-    def __le__(self, other: Operand) -> Tensor:
-        return compare.le(self, operand(other)) if _known(other) else NotImplemented
-
-    def __gt__(self, other: Operand) -> Tensor:
-        return compare.gt(self, operand(other)) if _known(other) else NotImplemented
-
-    def __ge__(self, other: Operand) -> Tensor:
-        return compare.ge(self, operand(other)) if _known(other) else NotImplemented
-
-    def __and__(self, other: Operand) -> Tensor:
-        return compare.bitwise_and(self, operand(other)) if _known(other) else NotImplemented
-
-    def __or__(self, other: Operand) -> Tensor:
-        return compare.bitwise_or(self, operand(other)) if _known(other) else NotImplemented
-
     def __invert__(self) -> Tensor:
         return compare.bitwise_not(self)
-
-    def __xor__(self, other: Operand) -> Tensor:
-        return compare.bitwise_xor(self, operand(other)) if _known(other) else NotImplemented
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
-
-    def __lshift__(self, other: Operand) -> Tensor:
-        return compare.bitwise_left_shift(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rshift__(self, other: Operand) -> Tensor:
-        return compare.bitwise_right_shift(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rlshift__(self, other: Operand) -> Tensor:
-        return compare.bitwise_left_shift(operand(other), self) if _known(other) else NotImplemented
-
-    def __rrshift__(self, other: Operand) -> Tensor:
-        return compare.bitwise_right_shift(operand(other), self) if _known(other) else NotImplemented
-
-    def __floordiv__(self, other: Operand) -> Tensor:
-        return elementwise.floor_divide(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rfloordiv__(self, other: Operand) -> Tensor:
-        return elementwise.floor_divide(operand(other), self) if _known(other) else NotImplemented
-
-    def __mod__(self, other: Operand) -> Tensor:
-        return elementwise.remainder(self, operand(other)) if _known(other) else NotImplemented
-
-    def __rmod__(self, other: Operand) -> Tensor:
-        return elementwise.remainder(operand(other), self) if _known(other) else NotImplemented
 
     def __pos__(self) -> Tensor:
         return self
@@ -536,14 +497,6 @@ class Tensor(
 
     def __setitem__(self, key: Any, value: Any) -> None:
         inplace.set_item(self, key, operand(value))
-
-
-OPERANDS = (engine.Tensor, int, float, np.generic, np.ndarray)
-
-
-def _known(x: Any) -> bool:
-    """Whether an operator can take it; otherwise Python asks the other operand, or raises TypeError."""
-    return isinstance(x, OPERANDS)
 
 
 def _only_element(t: Tensor) -> Any:
