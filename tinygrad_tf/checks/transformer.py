@@ -151,3 +151,25 @@ layer("RNN", lambda: nn.RNN(3, 2, num_layers=2), normal(3, 2, 3), call=lambda m,
 layer("GRU", lambda: nn.GRU(3, 2, batch_first=True), normal(2, 3, 3), normal(1, 2, 2), call=lambda m, x, h: m(x, h)[0])
 layer("LSTM", lambda: nn.LSTM(3, 2, bidirectional=True), normal(3, 2, 3), call=lambda m, x: m(x)[0] * m(x)[1][1].sum())
 layer("LSTMCell", lambda: nn.LSTMCell(3, 2), normal(2, 3), call=lambda m, x: m(x)[0])
+layer("RNNCell", lambda: nn.RNNCell(3, 2), normal(2, 3), normal(2, 2))
+layer("GRUCell", lambda: nn.GRUCell(3, 2, bias=False), normal(3), normal(2))
+layer("RNN relu", lambda: nn.RNN(2, 2, nonlinearity="relu"), normal(3, 2, 2), call=lambda m, x: m(x)[0])
+layer(
+    "LSTM of many sequences, with states",
+    lambda: nn.LSTM(2, 2),
+    normal(2, 13, 2),
+    normal(1, 13, 2),
+    normal(1, 13, 2),
+    call=lambda m, x, h, c: m(x, (h, c))[0] + m(x, (h, c))[1][1],
+)
+layer("LSTM projected", lambda: nn.LSTM(2, 3, proj_size=2), normal(3, 2, 2), call=lambda m, x: m(x)[0])
+
+
+def packed(module: nn.Module, x: Tensor) -> Tensor:
+    out, last = module(nn.utils.rnn.pack_padded_sequence(x, [3, 1], batch_first=True))
+    state = last[1] if isinstance(last, tuple) else last
+    return out.data.sum(0) + state.sum() * state[0, 1, 0]
+
+
+layer("LSTM packed, both ways", lambda: nn.LSTM(2, 2, bidirectional=True), normal(2, 3, 2), call=packed)
+layer("GRU packed, both ways", lambda: nn.GRU(2, 2, bidirectional=True), normal(2, 3, 2), call=packed)

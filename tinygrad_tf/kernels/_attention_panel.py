@@ -17,10 +17,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from tinygrad_tf.kernels._math_constants import FLOAT32, FLOAT64
 from tinygrad_tf.kernels._scalar import instruction
 from tinygrad_tf.kernels._tiles import PANEL
-from tinygrad_tf.kernels._vector import Emitter
+from tinygrad_tf.kernels._vector_math import MathEmitter
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 INT, BOOL, VOID = types.int64, types.boolean, types.void
@@ -28,18 +27,12 @@ INFINITY = float("inf")
 ROWS_AT_ONCE = 4  # maxima kept apart, so that one need not wait for the other
 
 
-class PanelEmitter(Emitter):
+class PanelEmitter(MathEmitter):
     """Emits loops over the rows of panels; `kind` is the array type of all that it is given."""
 
     def __init__(self, context, builder, kind):
         super().__init__(context, builder, kind)
-        self.kind = kind
-        self.numbers = FLOAT32 if self.scalar == ir.FloatType() else FLOAT64
-        self.bits = ir.VectorType(ir.IntType(32 if self.numbers is FLOAT32 else 64), self.lanes)
         self.width = PANEL * self.lanes
-
-    def constant(self, number):
-        return ir.Constant(self.vector, [float(number)] * self.lanes)
 
     def element(self, array, offset):
         """Element `offset` in every lane."""
@@ -74,21 +67,6 @@ class PanelEmitter(Emitter):
 
     def inside(self, columns, offset):
         return self.mask(self.builder.sub(columns, offset), 0)
-
-    def exp(self, x):
-        """exp(x) for x <= 0, as `_math.exp_negative` computes it: exactly 0 for -inf."""
-        builder, k = self.builder, self.numbers
-        lowest = self.constant(k.exp_smallest)
-        x = builder.select(builder.fcmp_ordered("<", x, lowest), lowest, x)
-        shifted = self.fma(x, self.constant(k.per_ln2), self.constant(k.shifter))
-        n = builder.fsub(shifted, self.constant(k.shifter))
-        r = self.fma(n, self.constant(-k.ln2_low), self.fma(n, self.constant(-k.ln2_high), x))
-        total = self.constant(k.exp_terms[-1])
-        for term in reversed(k.exp_terms[:-1]):
-            total = self.fma(total, r, self.constant(term))
-        bias, mantissa = (ir.Constant(self.bits, [int(number)] * self.lanes) for number in (k.bias, k.mantissa))
-        exponent = builder.shl(builder.add(builder.bitcast(shifted, self.bits), bias), mantissa)
-        return builder.fmul(total, builder.bitcast(exponent, self.vector))
 
 
 def emitted(body, kind):

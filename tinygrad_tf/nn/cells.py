@@ -10,36 +10,35 @@ Shapes: N batch, I input_size, H hidden_size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.creation import empty, zeros
-from tinygrad_tf.nn import functional as F
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
+from tinygrad_tf.ops.recurrent import State, recurrent
 from tinygrad_tf.tensor import Tensor
 
-State = tuple[Tensor, ...]  # (h,), and of the LSTM (h, c)
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": F.tanh, "relu": F.relu}
+ACTIVATIONS = ("tanh", "relu")
 
 
 class Step(Module):
-    """What layers and cells share: the next state, from W x + b, U h + c (both (N, gates H)) and the state before."""
+    """What layers and cells share: which formula it is (`ops/recurrent.py`), the first weights, and states."""
 
     gates = 1
     states = 1
     hidden_size: int
 
+    @property
+    def kind(self) -> str:
+        """The formula's name in `ops.recurrent`."""
+        raise NotImplementedError
+
     def reset_parameters(self) -> None:
         bound = 1.0 / math.sqrt(self.hidden_size)
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound)
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        raise NotImplementedError
 
     def _as_state(self, hx: Any) -> State:
         """What was given as a state, h or (h, c), as a tuple."""
@@ -54,8 +53,9 @@ class Step(Module):
 class RNNStep(Step):
     nonlinearity: str
 
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        return (ACTIVATIONS[self.nonlinearity](x + h),)
+    @property
+    def kind(self) -> str:
+        return f"RNN_{self.nonlinearity.upper()}"
 
 
 class LSTMStep(Step):
@@ -63,23 +63,14 @@ class LSTMStep(Step):
 
     gates = 4
     states = 2
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        i, f, g, o = (x + h).chunk(4, -1)
-        c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
+    kind = "LSTM"
 
 
 class GRUStep(Step):
     """Gates in PyTorch's order: reset, update, new. The reset gate acts on U h + c, as in cuDNN."""
 
     gates = 3
-
-    def step(self, x: Tensor, h: Tensor, state: State) -> State:
-        (xr, xz, xn), (hr, hz, hn) = x.chunk(3, -1), h.chunk(3, -1)
-        z = (xz + hz).sigmoid()
-        n = (xn + (xr + hr).sigmoid() * hn).tanh()
-        return (n + z * (state[0] - n),)
+    kind = "GRU"
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------
@@ -112,8 +103,13 @@ class _Cell(Step):
         if any(tuple(s.shape) != shape for s in state):
             shapes = ", ".join(str(tuple(s.shape)) for s in state)
             raise RuntimeError(f"{self._get_name()}: the state must be of shape {shape}, got {shapes}")
-        x = F.linear(input, self.weight_ih, self.bias_ih)
-        state = self.step(x, F.linear(state[0], self.weight_hh, self.bias_hh), state)
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        if input.ndim == 2:
+            state = recurrent(self.kind, input, state, weights, sizes=(input.shape[0],))[1]
+        else:
+            rows = tuple([s.unsqueeze(0) for s in state])
+            state = recurrent(self.kind, input.unsqueeze(0), rows, weights, sizes=(1,))[1]
+            state = tuple([s.squeeze(0) for s in state])
         return state[0] if self.states == 1 else state
 
     def extra_repr(self) -> str:

@@ -14,9 +14,10 @@ from tinygrad_tf._arguments import check_choice, check_size
 from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.functions import cat, stack
 from tinygrad_tf.nn import functional as F
-from tinygrad_tf.nn.cells import ACTIVATIONS, GRUStep, LSTMStep, RNNStep, State, Step
+from tinygrad_tf.nn.cells import ACTIVATIONS, GRUStep, LSTMStep, RNNStep, Step
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils.rnn import PackedSequence
+from tinygrad_tf.ops.recurrent import State, recurrent
 from tinygrad_tf.tensor import Tensor
 
 
@@ -155,33 +156,10 @@ class RNNBase(Step):
         return x, [stack([f[i] for f in finals]) for i in range(self.states)]
 
     def _run(self, x: Tensor, start: State, suffix: str, sizes: list[int] | None) -> tuple[Tensor, State]:
-        """One layer in one direction: x (T, N, ...) to (T, N, H) and the last state.
-
-        In a packed x a step has a row for each sequence that is that long. Forwards, the states of those that are over
-        are put aside; backwards, sequences join with their start.
-        """
-        backwards = suffix.endswith("_reverse")
-        weight, bias = getattr(self, f"weight_hh{suffix}"), getattr(self, f"bias_hh{suffix}", None)
-        projection = getattr(self, f"weight_hr{suffix}", None)
-        projected = F.linear(x, getattr(self, f"weight_ih{suffix}"), getattr(self, f"bias_ih{suffix}", None))
-        steps = list(projected.unbind(0) if sizes is None else projected.split(sizes))
-        state = start if sizes is None or not backwards else tuple(s[: sizes[-1]] for s in start)
-        outs: list[Tensor] = []
-        over: list[State] = []
-        for step in reversed(steps) if backwards else steps:
-            rows, before = step.array.shape[0], state[0].array.shape[0]
-            if rows < before:
-                over.append(tuple(s[rows:] for s in state))
-                state = tuple(s[:rows] for s in state)
-            elif rows > before:
-                state = tuple(cat([s, first[before:rows]]) for s, first in zip(state, start, strict=True))
-            state = self.step(step, F.linear(state[0], weight, bias), state)
-            if projection is not None:
-                state = (F.linear(state[0], projection), *state[1:])
-            outs.append(state[0])
-        if over:
-            state = tuple(cat(parts) for parts in zip(state, *reversed(over), strict=True))
-        return (stack if sizes is None else cat)(outs[::-1] if backwards else outs), state
+        """One layer in one direction: x (T, N, ...) to (T, N, H) and the last state."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        w, u, b, d, projection = [getattr(self, f"{name}{suffix}", None) for name in names]
+        return recurrent(self.kind, x, start, (w, u, b, d), sizes, suffix.endswith("_reverse"), projection)
 
     def _starts(self, hx: Any, batch: int, dtype: Any, batched: bool) -> State:
         """The first state of all layers, (layers x directions, N, H) each, checked."""

@@ -16,14 +16,14 @@ from tinygrad_tf.ops._places import may_repeat
 from tinygrad_tf.regions import Region, wide
 
 
-def _scatter_rule(g: Any, index: Any, shapes: list[tuple[int, ...]]) -> Any:
+def scatter_rule(g: Any, index: Any, shapes: list[tuple[int, ...]]) -> Any:
     """Zeros with g at the index. On arrays only the region is kept; the walk adds it into one buffer."""
     if isinstance(g, Tensor):
         return put(g, index=index, shape=shapes[0])
     return Region(index, g, repeats=may_repeat(index))
 
 
-@primitive(view=True, x=_scatter_rule)
+@primitive(view=True, x=scatter_rule)
 def getitem(x: np.ndarray, *, index: Any) -> np.ndarray:
     found = x[index]
     lies_well = type(found) is not np.ndarray or found.flags.c_contiguous or is_view(found, x)
