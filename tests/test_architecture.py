@@ -30,6 +30,7 @@ FLOORS = [
         "dtypes",
         "_device",
         "_version",
+        "_signals",
     ],
     ["_step_names", "graph", "grad_fn", "operation", "regions", "hooks", "engine"],
     ["ops"],

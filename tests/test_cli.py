@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -179,9 +180,125 @@ def test_a_second_signal_stops_at_once(text, capsys, monkeypatch):
     monkeypatch.setattr(PlainDisplay, "show", impatient)
     assert train(text, "--out", "twice", "--steps", "6", "--eval-interval", "2") == 130  # pressed twice at once
     assert "stopped after step 3 of 6, and saved" in capsys.readouterr().out
-    monkeypatch.setattr("tinygrad_tf.cli.session.PATIENCE", -1.0)
+    monkeypatch.setattr("tinygrad_tf.cli.interrupts.PATIENCE", 0.0)
     assert train(text, "--out", "run", "--steps", "6", "--eval-interval", "2") == 130
-    assert "The checkpoint of step 2 is kept; go on with:" in capsys.readouterr().err
+    assert "stopped after step 3 of 6, and saved" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("where", ["_gradients", "evaluate"])
+def test_a_long_step_or_evaluation_is_left_when_a_signal_comes_and_done_again(text, capsys, monkeypatch, where):
+    """One signal, in the midst of step 4: the run is saved as it was after step 3, and goes on bit for bit."""
+    from tinygrad_tf.training import Trainer
+
+    steps = ["--steps", "6", "--eval-interval", "4", "--dropout", "0.2", "--patience", "9"]
+    assert train(text, "--out", "whole", *steps) == 0
+    real = getattr(Trainer, where)
+
+    def endless(self, *arguments):
+        result = real(self, *arguments)
+        if self.step == (3 if where == "_gradients" else 4):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tinygrad_tf.cli.interrupts.PATIENCE", 0.05)
+        patch.setattr(Trainer, where, endless)
+        capsys.readouterr()
+        assert train(text, "--out", "run", *steps) == 128 + signal.SIGTERM
+    assert "stopped after step 3 of 6, and saved" in capsys.readouterr().out
+    assert [r["step"] for r in records("run")] == [1, 2, 3]
+    assert main(["train", "--resume", "run"]) == 0
+    for name in ("loss", "validation_loss", "gradient_norm"):
+        assert [r.get(name) for r in records("run")] == [r.get(name) for r in records("whole")]
+
+
+def test_no_signal_meets_half_of_an_update_or_of_a_file(text, capsys, monkeypatch):
+    from tinygrad_tf.optim import AdamW
+    from tinygrad_tf.training.checkpoint import Run
+
+    monkeypatch.setattr("tinygrad_tf.cli.interrupts.PATIENCE", 0.0)
+    step, write, begun = AdamW.step, Run._write, []
+
+    def slow(real, at):
+        def run(self, *arguments):
+            begun.append(real)
+            if begun.count(real) == at:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.2)
+                os.kill(os.getpid(), signal.SIGINT)
+            return real(self, *arguments)
+
+        return run
+
+    monkeypatch.setattr(AdamW, "step", slow(step, 12))  # the first ones are those by which the time is measured
+    assert train(text, "--out", "updated", "--steps", "60") == 130
+    assert "and saved" in capsys.readouterr().out
+    monkeypatch.setattr(AdamW, "step", step)
+    monkeypatch.setattr(Run, "_write", slow(write, 2))
+    assert train(text, "--out", "written", "--steps", "6", "--eval-interval", "3") == 130
+    assert "stopped after step 3 of 6, and saved" in capsys.readouterr().out
+    for name in ("updated", "written"):
+        assert main(["train", "--resume", name]) == 0
+
+
+def test_a_signal_that_is_lost_ends_the_process_all_the_same(tmp_path):
+    """In a destructor Python prints an exception and forgets it."""
+    code = """
+import os, signal, sys, time
+from tinygrad_tf.cli import app, interrupts
+
+class Forgetful:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+def train(request):
+    Forgetful()
+    while True:
+        time.sleep(0.01)
+
+interrupts.GRACE = 0.5
+import tinygrad_tf.cli.train
+tinygrad_tf.cli.train.train = train
+sys.argv = ["tinygrad-tf", "train"]
+app.run()
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 143 and done.stderr.splitlines()[-1] == b"tinygrad-tf: stopped"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["-m tinygrad_tf", "tinygrad-tf"])
+def test_a_signal_while_modules_load_is_one_line(tmp_path, number, command):
+    (tmp_path / "numpy.py").write_text(f"import os, time; os.kill(os.getpid(), {number}); time.sleep(60)")
+    script = tmp_path / "tinygrad-tf"
+    script.write_text("from tinygrad_tf.cli import main; main()")
+    words = ["-m", "tinygrad_tf"] if command[0] == "-" else [str(script)]
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[1])])
+    done = subprocess.run(
+        [sys.executable, *words, "--help"], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (128 + number, b"", b"tinygrad-tf: stopped\n")
+
+
+def test_a_signal_while_options_are_read_is_one_line(text, capsys, monkeypatch):
+    """Some versions of typer turn the exception into an exit code."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    for method in ("parse_args", "invoke"):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"typer.core.TyperGroup.{method}", interrupted)
+            assert refused(capsys, "train", text, code=130) == "tinygrad-tf train: stopped\n"
+
+
+def test_other_programs_keep_their_answers_to_signals(tmp_path):
+    code = "import signal; before = signal.getsignal(2); import tinygrad_tf; assert signal.getsignal(2) is before"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 
 
 def test_a_diverging_run_stops_and_keeps_its_checkpoint(text, capsys):

@@ -11,6 +11,8 @@ The names are PyTorch's. Tensors are made by creation.py; functions of tensors a
 tensor.py and methods/; each is a line that calls an operation of ops/, where its gradient rule stands.
 """
 
+from tinygrad_tf import _signals as _signals  # first: what follows takes a while, and Ctrl-C may come
+
 import importlib as _importlib
 import importlib.util as _importlib_util
 import math as _math

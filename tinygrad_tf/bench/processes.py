@@ -41,6 +41,7 @@ class Worker:
 
     def __init__(self, library: str, threads: int | None) -> None:
         self.library = library
+        self._owes_answer = True  # the first one says that it is ready
         self._errors = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         code = START if library == OWN else START_OTHER
         self._process = subprocess.Popen(
@@ -52,6 +53,7 @@ class Worker:
     def ask(self, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its answer."""
         assert self._process.stdin is not None
+        self._owes_answer = True
         with contextlib.suppress(BrokenPipeError):  # it has ended: the answer says why
             print(json.dumps(request), file=self._process.stdin, flush=True)
         return self.answer()
@@ -60,14 +62,17 @@ class Worker:
         """The next answer."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
+        self._owes_answer = False
         answer = json.loads(line) if line else {"error": self._last_words()}
         if "error" in answer:
             raise WorkerError(f"{SHOWN[self.library]}: {answer['error']}")
         return dict(answer)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process; one that is still at work, because the program was stopped, is not waited for."""
         assert self._process.stdin is not None and self._process.stdout is not None
+        if self._owes_answer:
+            self._process.kill()
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         try:

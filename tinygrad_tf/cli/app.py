@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
+from tinygrad_tf._signals import COMMAND
 from tinygrad_tf.cli.bench import command as bench
+from tinygrad_tf.cli.interrupts import Ending
 from tinygrad_tf.cli.options import nearest, option, read_number, read_settings, with_settings
 from tinygrad_tf.utils.errors import InputError
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 Job = Callable[[], int]
 
 app = typer.Typer(
@@ -172,26 +173,35 @@ app.command("bench")(bench)
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Parse, do the job, give the exit code. Whatever is wrong with the input is one line on standard error."""
-    code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
-    if arguments is None and code == INTERRUPTED:  # one more Ctrl-C must not meet the interpreter's last lines
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    with Ending(own=arguments is None) as ending:
+        try:
+            code = _run(words)
+        except (KeyboardInterrupt, typer.Abort):  # training, once it has begun, ends in its own way
+            code = _fail(_name(words), "stopped", 128 + (ending.received or signal.SIGINT))
+    if arguments is None and code > 128:  # one more Ctrl-C must not meet the interpreter's last lines
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
 
 
+def _name(words: list[str]) -> str:
+    """What a line on standard error begins with."""
+    return f"{COMMAND} {words[0]}" if words[0] in {command.name for command in app.registered_commands} else COMMAND
+
+
 def _run(words: list[str]) -> int:
-    command = typer.main.get_command(app)
-    name = f"tinygrad-tf {words[0]}" if words and words[0] in command.commands else "tinygrad-tf"  # type: ignore[attr-defined]
+    command, name = typer.main.get_command(app), _name(words)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # a character the terminal lacks shows as ?
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         job = command.main(words, prog_name="tinygrad-tf", standalone_mode=False)
+        if job == 128 + signal.SIGINT:  # what some versions of typer make of KeyboardInterrupt
+            raise KeyboardInterrupt
         return job() if callable(job) else int(job or 0)
     except InputError as error:
         return _fail(name, str(error), 2)
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail(name, "stopped", INTERRUPTED)  # training, once it has begun, ends in its own way
     except MemoryError as error:
         return _fail(name, f"not enough memory ({error}); a smaller model, batch, context or text takes less", 2)
     except BrokenPipeError:  # the reader, head for example, has seen enough

@@ -13,6 +13,7 @@ from tinygrad_tf.training.trainer import Record
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_BETWEEN_LINES = 10.0  # of the plain display
 SECONDS_BETWEEN_FRAMES = 0.12  # of the live one
+LONG = 5.0  # seconds from which on an evaluation is announced
 
 
 class PlainDisplay:
@@ -20,6 +21,7 @@ class PlainDisplay:
 
     def __init__(self) -> None:
         self._shown = -SECONDS_BETWEEN_LINES
+        self._evaluation: Clock | None = None
 
     def message(self, text: str = "") -> None:
         """A line that stays."""
@@ -39,6 +41,19 @@ class PlainDisplay:
                 f"step {record.step}/{self.steps}  loss {record.loss:.4f}{_validation(record)}  "
                 f"{record.tokens_per_second:,.0f} tokens/s  {duration(left)} left"
             )
+
+    def evaluated(self, done: int, total: int) -> None:
+        """An evaluation has come so far, in characters."""
+        now, left = time.monotonic(), self._seconds_left(done, total)
+        if left > LONG and now - self._shown >= SECONDS_BETWEEN_LINES:
+            self._shown = now
+            self.message(_evaluating(done, total, left))
+
+    def _seconds_left(self, done: int, total: int) -> float:
+        """Of the evaluation that is under way, at the pace since its first batch."""
+        if self._evaluation is None or done <= self._evaluation.first:
+            self._evaluation = Clock(done, total)
+        return self._evaluation.left(done) if done > self._evaluation.first else 0.0
 
     def sample(self, step: int, text: str) -> None:
         """A piece of generated text, on one line."""
@@ -65,6 +80,7 @@ class LiveDisplay(PlainDisplay):
         )
         self.losses = Curve(10)
         self.validation: float | None = None
+        self._long = False  # whether the evaluation that is under way is shown
 
     def message(self, text: str = "") -> None:
         self.console.print(text, markup=False, soft_wrap=True)
@@ -84,6 +100,13 @@ class LiveDisplay(PlainDisplay):
             self._shown = now
             head = f"{record.step}/{self.steps}"
             self.progress.update(self.task, completed=record.step, head=head, words=self._words(record, left))
+            self.progress.refresh()
+
+    def evaluated(self, done: int, total: int) -> None:
+        now, left = time.monotonic(), self._seconds_left(done, total)
+        if now - self._shown >= SECONDS_BETWEEN_FRAMES and (left > LONG or self._long):
+            self._long, self._shown = done < total, now
+            self.progress.update(self.task, words=_evaluating(done, total, left))
             self.progress.refresh()
 
     def _words(self, record: Record, left: float) -> str:
@@ -183,6 +206,10 @@ def visible(text: str, but: str = "") -> str:
     """
     hidden = {c for c in set(text) - set(but) if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
     return "".join(c.encode("unicode_escape").decode() if c in hidden else c for c in text)
+
+
+def _evaluating(done: int, total: int, left: float) -> str:
+    return f"evaluating: {done:,} of {total:,} characters, {duration(left)} left"
 
 
 def _validation(record: Record) -> str:

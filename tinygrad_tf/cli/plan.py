@@ -22,6 +22,7 @@ from tinygrad_tf.training.calibrate import (
     memory,
     sizes_to_try,
     steps_for,
+    whole_evaluation,
 )
 from tinygrad_tf.training.config import TrainConfig
 from tinygrad_tf.training.trainer import Trainer
@@ -30,6 +31,7 @@ from tinygrad_tf.utils.data.tokens import Tokens
 from tinygrad_tf.utils.errors import InputError
 
 STARTED = time.monotonic()
+NOTABLE_SECONDS, NOTABLE_SHARE = 10.0, 0.1  # of the last evaluation
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
     day = "" if finish.date() == datetime.date.today() else f"{finish:%Y-%m-%d} "
     pace = f"{measured.step * 1000:.3g} ms a step"
     tell(display, "time", f"{pace}: about {duration(seconds)}, done at {day}{finish:%H:%M:%S}")
+    last = whole_evaluation(trainer, measured)
+    if last > NOTABLE_SECONDS and last > NOTABLE_SHARE * seconds:
+        split = f"the validation split, {len(trainer.validation_tokens):,} characters"
+        tell(display, "note", f"the last {duration(last)} of it are an evaluation over {split}")
 
 
 @contextmanager

@@ -6,15 +6,13 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from contextlib import suppress
 
 import numpy as np
 
 from tinygrad_tf.cli.display import PlainDisplay, duration, visible
+from tinygrad_tf.cli.interrupts import Interrupts
 from tinygrad_tf.cli.plan import tell
 from tinygrad_tf.cli.sample import DARING, characters, default_prompt
 from tinygrad_tf.generation import GenerationConfig
@@ -24,27 +22,37 @@ from tinygrad_tf.training.trainer import Record, Trainer
 from tinygrad_tf.utils.data import CharTokenizer
 
 SECONDS_BETWEEN_SAMPLES = 15.0
-PATIENCE = 3.0  # seconds in which a second Ctrl-C is taken for the first: people press it twice
 
 
 def go(run: Run, trainer: Trainer, display: PlainDisplay) -> int:
     """Train, and end well: finished, stopped by a signal, or broken off; gives the exit code."""
     with Interrupts() as interrupts:
+        trainer.undisturbed, trainer.evaluated = interrupts.held, display.evaluated
         try:
-            display.start(trainer.step, trainer.config.steps)
-            last = _follow(run, trainer, display, interrupts)
-            display.stop()
+            return _train(run, trainer, display, interrupts)
+        except (TrainingError, OSError) as error:
             with interrupts.held():
-                run.save(trainer)
-                _picture(run, display)
-            return _finished(run, trainer, display, last) if last else _stopped(run, trainer, display, interrupts)
-        except (TrainingError, OSError, KeyboardInterrupt) as error:
-            with interrupts.held():
-                code = _broken_off(run, trainer, display, error)
-                return 128 + interrupts.received if interrupts.received else code
+                _broken_off(run, trainer, display, error)
+                return 128 + interrupts.received if interrupts.received else 1
         finally:
             with suppress(OSError):
                 display.stop()
+
+
+def _train(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> int:
+    last = None
+    with suppress(KeyboardInterrupt):  # the step that it met is as if it had not been begun
+        display.start(trainer.step, trainer.config.steps)
+        last = _follow(run, trainer, display, interrupts)
+    with interrupts.held():
+        display.stop()
+        run.save(trainer)
+        _picture(run, display)
+    with suppress(KeyboardInterrupt):
+        if last is not None:
+            return _finished(run, trainer, display, last)
+    with interrupts.held():
+        return _stopped(run, trainer, display, interrupts)
 
 
 def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Interrupts) -> Record | None:
@@ -84,17 +92,14 @@ def _stopped(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inte
     return 128 + (interrupts.received or signal.SIGINT)
 
 
-def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: BaseException) -> int:
+def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: Exception) -> None:
     """Say why, which step is on disk, and how to go on."""
-    code = 1
     if isinstance(error, OSError):  # perhaps of standard output alone: there is no reason to lose what is done
         why = "standard output was closed" if isinstance(error, BrokenPipeError) else f"{error.strerror or error}"
         try:
             run.save(trainer)
         except (OSError, TrainingError) as second:
             why = f"cannot save: {getattr(second, 'strerror', None) or second}"
-    elif isinstance(error, KeyboardInterrupt):
-        why, code = "stopped at once", 130
     else:
         why = str(error)
     with suppress(OSError):
@@ -105,7 +110,6 @@ def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: BaseEx
         kept = f"The checkpoint of step {run.weights()[0]} is kept" if run.begun() else "There is no checkpoint yet"
         kept = f"{kept}; go on with: {_again(run)}"
         print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
-    return code
 
 
 def sample_text(trainer: Trainer, tokenizer: CharTokenizer, length: int) -> str:
@@ -138,50 +142,3 @@ def _folder(run: Run) -> str:
 
 def _program() -> str:
     return "python -m tinygrad_tf" if os.path.basename(sys.argv[0]) == "__main__.py" else "tinygrad-tf"
-
-
-class Interrupts:
-    """Ctrl-C (and SIGTERM, and a terminal that is closed) ask for a stop after the current step, with everything saved.
-
-    One that comes seconds later, while the step still runs, raises KeyboardInterrupt, but
-    never while files are written.
-    """
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        self._when = 0.0
-        self._held = False
-
-    def __enter__(self) -> Interrupts:
-        self._before: dict[int, Any] = {}
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
-        if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:  # as nohup wants it
-            numbers.append(hangup)
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._handle) for number in numbers}
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Inside, signals are only noted."""
-        self._held, before = True, self._held
-        try:
-            yield
-        finally:
-            self._held = before
-
-    def _handle(self, number: int, frame: object) -> None:
-        first = self.received is None
-        if not first and not self._held and time.monotonic() - self._when > PATIENCE:
-            raise KeyboardInterrupt
-        self.received = number
-        if first:
-            self._when = time.monotonic()
-            what = "saving" if self._held else "finishing this step, then saving; in a few seconds Ctrl-C stops at once"
-            with suppress(OSError):  # the terminal may be gone
-                os.write(2, f"\n{what}\n".encode())  # print may be in the middle of a line of its own

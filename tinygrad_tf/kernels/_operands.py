@@ -90,4 +90,4 @@ def stack_starts(stack: tuple[int, ...], shape: tuple[int, ...], strides: tuple[
     for axis, (n, stride) in enumerate(dimensions, start=len(stack) - len(shape) + 2):
         if n > 1:
             starts = starts + (np.arange(n) * stride).reshape((n,) + (1,) * (len(stack) - axis - 1))
-    return np.ascontiguousarray(np.broadcast_to(starts, stack)).ravel()
+    return np.broadcast_to(starts, stack).flatten()  # a copy: what is read-only would be compiled for once more

@@ -62,10 +62,15 @@ def expected_seconds(trainer: Trainer, measured: Calibration, steps: int | None 
     c = trainer.config
     left = c.steps - trainer.step if steps is None else steps
     evaluations = left // c.eval_interval + 1
-    whole = len(trainer.validation_tokens) / c.context * measured.evaluation
+    whole = whole_evaluation(trainer, measured)
     some = c.eval_batches * c.batch * measured.evaluation
     each = (min(some, whole) if some else whole) + SAVE_SECONDS
     return left * measured.step + evaluations * each + whole + FIXED_SECONDS
+
+
+def whole_evaluation(trainer: Trainer, measured: Calibration) -> float:
+    """How long the last evaluation takes, over the whole validation split."""
+    return len(trainer.validation_tokens) / trainer.config.context * measured.evaluation
 
 
 def steps_for(trainer: Trainer, measured: Calibration, seconds: float) -> int:

@@ -38,6 +38,7 @@ from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import sync_folder, write_atomically
 
 FORMAT = 1
+LOCK = ".lock"
 SECONDS_BETWEEN_SAVES = 60.0  # at most so much work is lost to a crash, also where evaluations are rare
 
 
@@ -64,13 +65,28 @@ class Run:
         """Make a run folder; one that exists and is not empty is an InputError: no run is ever overwritten."""
         run = cls(Path(folder), config, tokenizer, text)
         check_free(run.folder)
+        made = not os.path.isdir(run.folder)
         try:
             run.folder.mkdir(parents=True, exist_ok=True)
+            with open(run.folder / LOCK, "xb"):  # of two processes that want this folder one gets it
+                pass
+        except FileExistsError:
+            raise InputError(f"{folder}: another run has just begun there; choose another --out") from None
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+            raise InputError(f"{folder}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+        try:
             save_tokens(run.folder / "tokens.npy", tokens, len(tokenizer))
             write_json(run.folder / "tokenizer.json", tokenizer.state())
             run.write_config()
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-            raise InputError(f"{folder}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # what is there is ours, and of no use
+                for path in run.folder.iterdir():
+                    path.unlink()
+                if made:
+                    run.folder.rmdir()
+            if isinstance(error, OSError):
+                raise InputError(f"{folder}: cannot be written: {error.strerror or error}") from None
+            raise
         return run
 
     @classmethod
@@ -109,7 +125,7 @@ class Run:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training in this folder at the same time."""
-        return locked(self.folder / ".lock", str(self.folder))
+        return locked(self.folder / LOCK, str(self.folder))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -206,10 +222,11 @@ class Run:
         saved = time.monotonic()
         with open(self.folder / "metrics.jsonl", "a", encoding="ascii", buffering=1) as file:
             for record in trainer.train():
-                file.write(json.dumps({"format": FORMAT, **record.as_dict()}) + "\n")
-                if record.validation_loss is not None or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
-                    self.save(trainer)
-                    saved = time.monotonic()
+                with trainer.undisturbed():
+                    file.write(json.dumps({"format": FORMAT, **record.as_dict()}) + "\n")
+                    if record.validation_loss is not None or time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                        self.save(trainer)
+                        saved = time.monotonic()
                 yield record
 
     def metrics(self) -> list[dict[str, Any]]:

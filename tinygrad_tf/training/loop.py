@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -108,6 +108,8 @@ class Loop:
         self.precision, self.matmul_precision = PRECISIONS[precision], matmul_precision
         self.scaler = GradScaler("cpu", enabled=precision == "float16")
         self.step, self.seconds = 0, 0.0
+        # What weights are changed in. The command line puts here what holds signals back: no step is done by halves.
+        self.undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def parts(self) -> Sequence[Part]:
         """The next batch, in one part or several."""
@@ -133,8 +135,9 @@ class Loop:
                 loss, norm = self._gradients(step)
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+            with self.undisturbed():
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
         finally:
             self.optimizer.zero_grad(set_to_none=True)
         return loss, norm

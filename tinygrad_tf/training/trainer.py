@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -76,6 +76,8 @@ class Trainer(Loop):
         self.best_validation_loss, self.best_step = math.inf, 0
         self.stopping = None if config.patience is None else EarlyStopping(config.patience, config.min_delta)
         self.stopped = False
+        # Told in an evaluation how many characters of how many are done.
+        self.evaluated: Callable[[int, int], object] = lambda done, total: None
 
     def use_tokens(self, tokens: Tokens) -> None:
         """Go on with the same text from other memory, a mapped file for example."""
@@ -89,9 +91,20 @@ class Trainer(Loop):
             yield self.train_step()
 
     def train_step(self) -> Record:
-        """One step: forward, backward, clip, update; and the evaluation, where one is due."""
+        """One step: forward, backward, clip, update; and the evaluation, where one is due.
+
+        An exception on the way, KeyboardInterrupt for example, leaves the trainer as it was before the step.
+        """
+        restore = self._way_back()
+        try:
+            return self._train_step(self.step + 1)
+        except BaseException:
+            with self.undisturbed():
+                restore()
+            raise
+
+    def _train_step(self, step: int) -> Record:
         started = time.perf_counter()
-        step = self.step + 1
         rate = self.learning_rate(step)
         scale = self.scaler.get_scale() if self.scaler.is_enabled() else None
         loss, norm = self.update(step, rate)
@@ -102,6 +115,15 @@ class Trainer(Loop):
         speed = self.config.tokens_per_step / step_seconds
         return Record(step, loss, rate, norm, speed, self.seconds, validation, full, scale, self.stopped or None)
 
+    def _way_back(self) -> Callable[[], None]:
+        """What brings the trainer back to where it is now, from within the next step.
+
+        Only an evaluation can be broken off when weights are new already; before that, random numbers have been drawn.
+        """
+        if self._is_evaluated(self.step + 1):
+            return partial(self.load_state, self.state())
+        return partial(self.load_progress, self.progress())
+
     def learning_rate(self, step: int) -> float:
         """The rate of step 1, 2, ...: rising in the warmup, then by the schedule."""
         c = self.config
@@ -111,12 +133,13 @@ class Trainer(Loop):
     def evaluate(self, windows: int = 0) -> float:
         """The mean loss per character over that many validation windows; 0: over the whole split."""
         c, total, count = self.config, 0.0, 0
-        rows = evaluation_rows(c)
+        rows, targets = evaluation_rows(c), len(self.validation_tokens) - 1
+        wanted = min(windows * c.context, targets) if windows else targets
         with no_grad(), evaluating(self.model), self.products(), self.autocast():
             for batch in validation_batches(self.validation_tokens, rows, c.context, windows):
-                targets = batch[1].size
-                total += self.loss(batch).item() * targets
-                count += targets
+                total += self.loss(batch).item() * batch[1].size
+                count += batch[1].size
+                self.evaluated(count, wanted)
         return total / count
 
     def loss(self, windows: Windows, label_smoothing: float = 0.0) -> Tensor:
@@ -139,10 +162,13 @@ class Trainer(Loop):
             for rows in [targets[i : i + size]]
         ]
 
+    def _is_evaluated(self, step: int) -> bool:
+        return step == self.config.steps or step % self.config.eval_interval == 0
+
     def _evaluations(self, step: int) -> tuple[float | None, float | None]:
-        last = step == self.config.steps
-        if not last and step % self.config.eval_interval:
+        if not self._is_evaluated(step):
             return None, None
+        last = step == self.config.steps
         validation = self.evaluate(self.config.eval_batches * self.config.batch)
         if not math.isfinite(validation):
             raise TrainingError(f"step {step}: the validation loss is {validation}{self._first_not_finite()}; {ADVICE}")
