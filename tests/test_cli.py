@@ -650,6 +650,24 @@ def test_live_display_fits_a_terminal_line(capsys, monkeypatch):
     assert "a [b]line[/b] ⏎ and more" in out and not re.search("\x1b\\[[349]\\d", out)  # no colours
 
 
+@pytest.mark.parametrize("kind", [PlainDisplay, LiveDisplay])
+def test_a_long_evaluation_tells_how_far_it_is(capsys, monkeypatch, kind):
+    now = 1000.0
+    monkeypatch.setattr("tinygrad_tf.cli.display.time.monotonic", lambda: now)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    display = kind()
+    display.start(0, 10)
+    for batch in (0.001, 1.0):  # seconds
+        for done in range(100, 3001, 100):
+            display.evaluated(done, 3000)
+            now += batch
+    display.stop()
+    out = capsys.readouterr().out
+    assert "evaluating: 200 of 3,000 characters, 0:28 left" in out
+    if kind is PlainDisplay:
+        assert out.count("evaluating") == 3  # one each ten seconds, and none in the last five
+
+
 def test_plain_display_is_sparing(capsys):
     display = PlainDisplay()
     display.start(0, 1000)

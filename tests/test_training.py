@@ -205,6 +205,67 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
     assert [r["step"] for r in run.metrics()] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("reason", [OSError(28, "No space left on device"), KeyboardInterrupt()], ids=repr)
+def test_a_run_folder_is_whole_or_not_there(tmp_path, monkeypatch, reason):
+    def fail(*_):
+        raise reason
+
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Run, "write_config", fail)
+            with pytest.raises((InputError, KeyboardInterrupt)):
+                make_run(tmp_path / name, make_trainer())
+        assert (tmp_path / name).exists() == (name == "empty") and not list((tmp_path / name).glob("*"))
+        make_run(tmp_path / name, make_trainer())
+
+
+def test_of_two_processes_one_gets_the_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tinygrad_tf.training.checkpoint.check_free", lambda folder: None)  # both have found it free
+    run = make_run(tmp_path / "run", make_trainer())
+    with pytest.raises(InputError, match="run: another run has just begun there; choose another --out"):
+        make_run(tmp_path / "run", make_trainer())
+    assert Run.open(run.folder).config == run.config
+
+
+@pytest.mark.parametrize("part", ["_gradients", "_evaluations"])
+def test_a_step_that_is_broken_off_has_not_been(part, monkeypatch):
+    """Weights, moments and random numbers are as before, and the step gives the same when it is done again."""
+    settings = {"eval_interval": 2, "dropout": 0.3, "patience": 2}
+    other = make_trainer(**settings)
+    whole = [other.train_step() for _ in range(3)]
+    trainer = make_trainer(**settings)
+    trainer.train_step()
+    real = getattr(trainer, part)
+
+    def interrupted(*arguments):
+        real(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(trainer, part, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            trainer.train_step()
+    assert trainer.step == 1 and trainer.best_step == 0 and not trainer.stopped
+    for wanted in whole[1:]:
+        got = trainer.train_step()
+        assert (got.loss, got.gradient_norm, got.validation_loss) == (
+            wanted.loss,
+            wanted.gradient_norm,
+            wanted.validation_loss,
+        )
+    assert same(weights(trainer), weights(other))
+
+
+def test_an_evaluation_tells_how_far_it_is():
+    trainer, told = make_trainer(context=4, batch=2), []
+    trainer.evaluated = lambda done, total: told.append((done, total))
+    trainer.evaluate(3)
+    assert told == [(12, 12)]
+    trainer.evaluate()
+    assert told[-1][0] == told[-1][1] == len(trainer.validation_tokens) - 1
+
+
 def test_a_gradient_that_is_not_finite_is_named_and_not_applied():
     trainer = Trainer(TINY, np.arange(400) % 20, 20, Table())
     before = weights(trainer)

@@ -38,7 +38,6 @@ from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import sync_folder, write_atomically
 
 FORMAT = 1
-LOCK = ".lock"
 SECONDS_BETWEEN_SAVES = 60.0  # at most so much work is lost to a crash, also where evaluations are rare
 
 
@@ -68,7 +67,7 @@ class Run:
         made = not os.path.isdir(run.folder)
         try:
             run.folder.mkdir(parents=True, exist_ok=True)
-            with open(run.folder / LOCK, "xb"):  # of two processes that want this folder one gets it
+            with open(run.folder / "tokens.npy", "xb"):  # of two processes that want this folder one gets it
                 pass
         except FileExistsError:
             raise InputError(f"{folder}: another run has just begun there; choose another --out") from None
@@ -125,7 +124,7 @@ class Run:
 
     def lock(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes from training in this folder at the same time."""
-        return locked(self.folder / LOCK, str(self.folder))
+        return locked(self.folder / ".lock", str(self.folder))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 

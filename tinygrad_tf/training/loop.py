@@ -183,6 +183,10 @@ class Loop:
         culprit = not_finite(self.model.named_parameters())
         if culprit:
             raise TrainingError(f"after step {self.step}: the parameter {culprit} is not finite; {ADVICE}")
+        return self.state_as_it_is()
+
+    def state_as_it_is(self) -> TrainerState:
+        """The same, whatever the weights hold."""
         state = self.optimizer.state_dict()["state"]
         moments = {
             f"{name}.{key}": np.array(value.array, order="C")

@@ -121,7 +121,7 @@ class Trainer(Loop):
         Only an evaluation can be broken off when weights are new already; before that, random numbers have been drawn.
         """
         if self._is_evaluated(self.step + 1):
-            return partial(self.load_state, self.state())
+            return partial(self.load_state, self.state_as_it_is())
         return partial(self.load_progress, self.progress())
 
     def learning_rate(self, step: int) -> float:
