@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf.autograd import GradcheckError, gradcheck, gradgradcheck, gradient_report
+from tinygrad_tf.autograd import GradcheckError, GradcheckWarning, gradcheck, gradgradcheck, gradient_report
+from tinygrad_tf.autograd.check import Settings
 from tinygrad_tf.autograd.other_ways import check_other_ways
 from tinygrad_tf.autograd.report import NOISY, RIGHT, WRONG, Report
 from tinygrad_tf.tensor import Tensor
@@ -244,6 +246,51 @@ def test_small_steps_are_heard_against_large_ones(function: Function, point: lis
 def test_what_is_stored_with_few_digits_is_not_called_flat(lose: Function) -> None:
     assert gradient_report(lambda x: lose(x.detach()) + 0 * x, leaf([0.3, 0.7])).verdict == WRONG
     assert gradient_report(lose, leaf([0.3, 0.7])).verdict in (RIGHT, NOISY)
+
+
+@pytest.mark.parametrize("offset", [1e9, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e18])
+def test_a_gradient_lost_behind_cancellation_is_never_called_right(offset: float) -> None:
+    """What is left of a slope are stairs, or nothing at all, as of round: where zero would be the right gradient."""
+    lost: list[Function] = [
+        lambda x: (x.detach() * 2 + offset) - offset,
+        lambda x: ((x.detach() ** 2).sum() + offset) - offset,
+        lambda x: ((x.detach() + offset) - offset).sin() + 0 * x,
+    ]
+    for function, point in itertools.product(lost, ([0.3, 0.5, -1.2], [1.0, 2.0, 1.0])):
+        report = gradient_report(function, leaf(point))
+        assert report.verdict != RIGHT and not report.passes(), str(report)
+    assert gradient_report(lost[0], normal(4), settings=Settings(fast=True)).verdict != RIGHT
+
+
+def test_what_rounding_hides_does_not_pass_and_says_why() -> None:
+    with pytest.raises(GradcheckError, match=r"not known for output 0 .* too noisy to tell") as caught:
+        gradcheck(lambda x: (x.detach() * 2 + 1e15) - 1e15, leaf([0.3, -1.2]))
+    assert "as large as the gradient, so that nothing is proven: do large numbers cancel" in str(caught.value)
+    assert gradient_report(lambda x: (x * 2 + 1e16) - 1e16, normal(3)).verdict == NOISY  # nor is a right one accused
+
+
+def test_stairs_are_believed_if_they_do_not_depend_on_the_precision() -> None:
+    for number in (np.float64, np.float32):
+        x = tg.as_tensor(np.array([1000.2, 333.3], number)).requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GradcheckWarning)
+            assert gradient_report(lambda x: x.round() / 3, x).verdict == RIGHT
+    factor = tg.tensor([2.0], dtype=tg.float64)  # keeps the result in float64
+    assert gradient_report(lambda x: x.round() * factor, leaf([1000.2, 333.3])).verdict == NOISY
+    assert gradient_report(lambda x: (x * factor).relu(), leaf([-100.2, 33.3])).verdict == RIGHT
+
+
+def test_zeros_and_small_entries_in_float32_are_not_hidden() -> None:
+    x = tg.as_tensor(np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32)).requires_grad_()
+    b = tg.ones(3, requires_grad=True)
+    with pytest.warns(UserWarning, match="too coarse"):
+        report = gradient_report(lambda x, b: (x - x.mean(0)) / (x.var(0) + 0.01).sqrt() + b, (x, b))
+    assert report.passes(rtol=1e-2) and report.verdicts["input 1"] == RIGHT, str(report)
+
+
+def test_a_large_noisy_input_is_checked_in_seconds() -> None:
+    report = gradient_report(lambda x: ((x.detach() + 1e12) - 1e12).sum(), normal(2100))
+    assert report.verdict == WRONG and report.evaluations < 40_000
 
 
 def test_tiny_inputs_in_float32_are_moved_by_tiny_steps() -> None:

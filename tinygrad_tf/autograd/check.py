@@ -12,6 +12,7 @@ from tinygrad_tf.autograd import numeric
 from tinygrad_tf.autograd.creases import find_creases
 from tinygrad_tf.autograd.diagnosis import diagnose
 from tinygrad_tf.autograd.entry import Entry, is_doubtful
+from tinygrad_tf.autograd.hidden import hidden_slopes
 from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
 from tinygrad_tf.autograd.report import RANDOM, WRONG, Directions, Pair, Report
 from tinygrad_tf.autograd.subjects import Projected, Subject
@@ -23,6 +24,7 @@ DIRECTIONS = 8
 CONFIRMED = 8  # entries for which a disagreement is looked at with the full ladder
 PRECISE, COARSE = 1e-7, 1e-3  # the uncertainty at which more steps are taken, for few and for many entries
 FEW = 500
+PATIENCE = 50  # with more than a few entries: how many may stay wrong or in doubt before the rest are hurried through
 
 
 @dataclass
@@ -148,21 +150,27 @@ class _Check:
         slack = np.where(np.isfinite(slack), slack, 0.0)
         columns: list[numeric.Derivative] = []
         confirmed, precise = 0, PRECISE if len(entries) <= FEW else COARSE
+        patience = PATIENCE if len(entries) > FEW else len(entries)
         for c, number in enumerate(entries):
             self.probe.failure = None
             entry = Entry(self.probe, j, int(number), noise, self.settings.eps)
             found = entry.quick(start)
             disagrees = self._disagree(found, analytic[:, c], slack[:, c])
-            if is_doubtful(found, precise) or (disagrees and confirmed < CONFIRMED):
+            if patience and (is_doubtful(found, precise) or (disagrees and confirmed < CONFIRMED)):
                 found = entry.careful(found, analytic[:, c])
                 if confirmed < CONFIRMED and self._disagree(found, analytic[:, c], slack[:, c]):
                     entry.confirm(found)
                 entry.acquit(found, analytic[:, c])
-                confirmed += self._disagree(found, analytic[:, c], slack[:, c])
+                disagrees = self._disagree(found, analytic[:, c], slack[:, c])
+                confirmed += disagrees
+                patience -= disagrees or is_doubtful(found, precise)
             if self.probe.failure is not None and np.isnan(found.value).all():
                 raise self.probe.failure  # the function works at the point itself alone
             columns.append(found)
         find_creases(columns, analytic, slack, lambda moves: self._along(j, entries, moves, noise), self.random)
+        still = np.logical_and.reduce([found.value == 0 for found in columns]) if columns else np.zeros(0, bool)
+        for found, slope in zip(columns, hidden_slopes(self.probe, self.random, j, entries, still), strict=True):
+            found.error = np.maximum(found.error, slope)
         grain = self._grain(j, noise, columns)
         return self._pairs(j, entries, analytic, slack, grain, columns, got_shapes, arrived)
 
@@ -277,7 +285,8 @@ class _Check:
             direction = self.random.standard_normal(x.array.shape)
             steps = numeric.full_ladder(size, self.probe.unit(j), typical=size)
             found = self._climb(self.probe.direction_line(j, direction), steps, noise)
-            if found.broken.any():
+            still = found.value == 0
+            if found.broken.any() or hidden_slopes(self.probe, self.random, j, np.zeros(1, int), still).any():
                 return None
             for w, g in zip(weights, gradients, strict=True):
                 u = flat(w)

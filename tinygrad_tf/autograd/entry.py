@@ -15,7 +15,7 @@ class Entry:
     def __init__(self, probe: Probe, j: int, entry: int, noise: np.ndarray, eps: float):
         self.line, self.size, self.exact = probe.entry_line(j, entry)
         self.value, self.unit, self.typical = float(probe.position(j, entry)), probe.unit(j), probe.typical(j)
-        self.base, self.noise, self.eps = probe.base, noise, eps
+        self.probe, self.base, self.noise, self.eps = probe, probe.base, noise, eps
 
     def quick(self, start: float) -> numeric.Derivative:
         """Three steps, the first of them `start` times the entry's size."""
@@ -44,7 +44,8 @@ class Entry:
         """Where the two are far apart: what the smallest steps say for the analytic value.
 
         Large steps see little of a fast wiggle, of the teeth of x - floor(x), or of the stairs of floor(x), and may be
-        very sure. So the value is the analytic one if a run of smaller steps agrees on it.
+        very sure. So the value is the analytic one if a run of smaller steps agrees on it. Stairs may also be what
+        rounding has left of a slope: if nothing tells which they are, the uncertainty is the slope itself.
         """
         with quiet():
             off = np.abs(found.value - analytic)
@@ -57,16 +58,19 @@ class Entry:
         with quiet():
             differences = (ups - downs) / (2 * np.array(steps)[:, None])
         value, spread = numeric.plateau(differences, analytic, found.value)
-        agreed, flat = apart & np.isfinite(value), apart & (analytic == 0)
-        if flat.any():
-            flat &= self._is_stair(steps, ups, downs)
+        agreed, silent = apart & np.isfinite(value), apart & (analytic == 0)
+        height = np.where(silent, self._stairs(steps, ups, downs), 0.0) if silent.any() else np.zeros(silent.size)
+        shaken = self.probe.unsteadiness if height.any() else height
+        flat, unclear = height > 4 * shaken, (height > 0) & np.isinf(shaken)
         found.value = np.where(flat, 0.0, np.where(agreed, value, found.value))
         found.error = np.where(flat, 0.0, np.where(agreed, spread, found.error))
+        found.error = np.where(unclear, np.maximum(found.error, np.abs(found.value)), found.error)
 
-    def _is_stair(self, steps: list[float], ups: np.ndarray, downs: np.ndarray) -> np.ndarray:
-        """Where f does not move for small steps, and larger ones take it to another stair, as round and floor do.
+    def _stairs(self, steps: list[float], ups: np.ndarray, downs: np.ndarray) -> np.ndarray:
+        """How high the stair is where f does not move for small steps, and larger ones take it to another; else 0.
 
-        What is rounded, in a float32 inside or beside a large offset, leaves its place so, too, but by far less.
+        So do round and floor, and numbers of which rounding has left few digits: a large offset, a shorter dtype
+        inside. A float32 inside is told by how little it moves.
         """
         here, columns = self.base.flat, np.arange(self.base.flat.size)
         changes = np.maximum(np.abs(ups - here), np.abs(downs - here))
@@ -77,7 +81,8 @@ class Entry:
             step = self.exact(steps[k] * 1.01)
             beyond = np.maximum(np.abs(self.line(step) - here), np.abs(self.line(-step) - here))
             flat &= (wakes != k) | (beyond == changes[k])
-        return flat & (changes[wakes, columns] > 1e-5 * np.abs(here))
+        height = changes[wakes, columns]
+        return np.where(flat & (height > 1e-5 * np.abs(here)), height, 0.0)
 
     def _full(self, wide: bool = False) -> list[float]:
         return numeric.full_ladder(self.value, self.unit, wide, self.typical)

@@ -12,7 +12,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.differentiate import grad
 from tinygrad_tf.autograd.other_ways import check_other_ways
-from tinygrad_tf.autograd.report import WRONG, Pair, Report, watchers
+from tinygrad_tf.autograd.report import NOISY, WRONG, Pair, Report, watchers
 from tinygrad_tf.autograd.subjects import TensorSubject, tensors_of
 from tinygrad_tf.engine import current_node, make
 
@@ -52,7 +52,8 @@ def gradcheck(
     func: takes the inputs, returns a Tensor or a tuple of them. inputs: a Tensor or a tuple; those that require
     gradients are checked, and should be float64. The answer is True if |analytical - numerical| <= atol + rtol
     |numerical| in every entry; otherwise a GradcheckError is raised (or False returned, without `raise_exception`),
-    whose text shows the worst entries and names the likely mistake, and whose `report` holds all numbers.
+    whose text shows the worst entries and names the likely mistake, and whose `report` holds all numbers. Entries whose
+    uncertainty is larger than they are, and than that, do not pass either: their numerical values prove nothing.
 
     The numerical derivatives are better than PyTorch's: their steps fit the function, and each has an uncertainty (see
     numeric.py). So `eps` is not the step; it is how near a kink must be to count as being at the point itself. At a
@@ -273,11 +274,12 @@ def decide(report: Report, atol: float, rtol: float, raise_exception: bool) -> b
 def _message(report: Report, failed: list[Pair]) -> str:
     lines = []
     if failed:
-        o = failed[0].positions[0]
-        lines.append(
-            f"Jacobian mismatch for output {o} with respect to {failed[0].input}: "
-            "numerical and analytical values differ"
-        )
+        p = failed[0]
+        place = f"for output {p.positions[0]} with respect to {p.input}"
+        if p.verdict == NOISY:
+            lines.append(f"Jacobian not known {place}: numerical values are too noisy to tell")
+        else:
+            lines.append(f"Jacobian mismatch {place}: numerical and analytical values differ")
     lines += report.lines(failed)
     for p in failed[:1]:
         if p.got_shape is None and p.numeric.size <= 36:

@@ -48,7 +48,7 @@ def check_backward(
     """
     given = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     pair = _Pair(forward, backward, given, cache)
-    subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.output_names, pair.integers)
+    subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.output_names, pair.integers, pair.evaluate_in)
     report = examine(
         subject, Settings(eps=eps, seed=seed), getattr(backward, "__name__", "backward").replace("<lambda>", "backward")
     )
@@ -105,6 +105,10 @@ class _Pair:
 
     def evaluate(self) -> list[np.ndarray]:
         return self._outputs(self.forward(*self.arguments))
+
+    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+        others = [x.astype(dtype) if i in self.places else x for i, x in enumerate(self.arguments)]
+        return self._outputs(self.forward(*others))
 
     def pull(self, weights: list[np.ndarray]) -> list[Any]:
         """Forward again, for a fresh cache, then backward; the gradients of the float inputs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,37 @@ class Probe:
             return False
         a, b = flat(first), flat(second)
         return near(a, b, max(nondet_tol, 1e3 * self.base.relative * np.abs(a[np.isfinite(a)]).max(initial=0.0)))
+
+    @functools.cached_property
+    def unsteadiness(self) -> np.ndarray:
+        """By how much each output changes with the precision of float32 or float64, infinite where that is not known.
+
+        A step of the function itself stays where it is; those that rounding makes are 2^29 times as high in float32.
+        """
+        one, other = self.in_both_precisions()
+        return np.nan_to_num(np.abs(one - other), nan=np.inf)
+
+    def in_both_precisions(self, j: int = 0, moves: np.ndarray | float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """The outputs in the inputs' own precision and in the other, with `moves` added to input j, rounded to float32.
+
+        NaN where this cannot be tried: the function insists on a dtype, or mixes in what has the other one.
+        """
+        inputs = self.subject.inputs
+        other = np.dtype(np.float32 if any(x.array.dtype == np.float64 for x in inputs) else np.float64)
+        before = [x.array.copy() for x in inputs]
+        unknown = np.full(self.base.flat.size, np.nan)
+        try:
+            for i, (x, values) in enumerate(zip(inputs, before, strict=True)):
+                x.array[...] = (values + moves if i == j else values).astype(np.float32)
+            with np.errstate(all="ignore"):
+                here, there = self.evaluate(), self.subject.evaluate_in(other)
+            comparable = [o.shape for o in there] == self.shapes and all(o.dtype == other for o in there)
+            return (flat(here), flat(there)) if comparable else (unknown, unknown)
+        except Exception:
+            return unknown, unknown
+        finally:
+            for x, values in zip(inputs, before, strict=True):
+                x.array[...] = values
 
     def position(self, j: int, entry: int) -> Any:
         array = self.subject.inputs[j].array

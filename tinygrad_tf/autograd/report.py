@@ -75,7 +75,7 @@ class Pair:
         """Entries that both sides call zero, but for rounding: the numeric one is none that stands out."""
         with quiet():
             zero = np.abs(self.numeric) <= np.minimum(self.grain, 10 * self.error)
-            return zero & (np.abs(self.analytic) <= self.grain)
+            return zero & (np.abs(self.analytic) <= self.grain) & (self.error <= self._nothing())
 
     def scale(self) -> np.ndarray:
         """What an uncertainty is compared with: the entry, a hundredth of the largest, or what would be negligible."""
@@ -90,12 +90,20 @@ class Pair:
             return WRONG
         if self.broken.any():
             return KINK
+        return NOISY if self.unsure.any() else RIGHT
+
+    @property
+    def unsure(self) -> np.ndarray:
+        """Entries whose uncertainty is so large that agreement says nothing."""
         unsure = ~np.isfinite(self.error) | (self.error > TOO_NOISY * self.scale()) | self._vague()
-        unsure &= ~self.vanished
-        zero = (self.analytic == 0) & (np.abs(self.numeric) <= self.error) & np.isfinite(self.error)
-        if (unsure & ~zero).any() or (zero.all() and self.error.max(initial=0.0) > 1e-3):
-            return NOISY
-        return RIGHT
+        zero = (self.analytic == 0) & (np.abs(self.numeric) <= self.error) & (self.error <= self._nothing())
+        return unsure & ~self.vanished & ~zero
+
+    def _nothing(self) -> float:
+        """Up to which uncertainty a gradient of zero is one: a tenth of the largest, as in float32, or 0.001."""
+        with np.errstate(all="ignore"):
+            size = np.maximum(np.abs(self.analytic), np.abs(self.numeric))
+        return max(0.1 * float(size[np.isfinite(size)].max(initial=0.0)), 1e-3)
 
     def _vague(self) -> np.ndarray:
         """Entries that stand out of their uncertainty, but not far: beside another input that matters much more."""
@@ -107,14 +115,23 @@ class Pair:
     def passes(self, atol: float, rtol: float) -> bool:
         """PyTorch's answer: |analytic - numerical| <= atol + rtol |numerical| everywhere.
 
-        An entry that the numbers cannot tell from right is not called wrong, however small the tolerances.
+        An entry that the numbers cannot tell from right is not called wrong, however small the tolerances; one whose
+        uncertainty is larger than itself, and than the tolerances, does not pass: anything would.
         """
         if self.got_shape is not None:
             return False
         close = self.off <= atol + rtol * np.abs(self.numeric)
         if self.verdict == RIGHT:
             close |= self.off <= self.error
-        return bool((close & np.isfinite(self.analytic)).all())
+        return bool((close & np.isfinite(self.analytic) & ~self.hidden(atol, rtol)).all())
+
+    def hidden(self, atol: float, rtol: float) -> np.ndarray:
+        """Entries that nothing is known of: the uncertainty is larger than they are, than what is tolerated, and than
+        what would be nothing beside the largest.
+        """
+        with np.errstate(all="ignore"):
+            known = self.error <= np.maximum(np.abs(self.numeric), atol + rtol * np.abs(self.numeric))
+        return self.unsure & (self.broken == 0) & ~known & ~(self.error <= self._nothing())
 
     def worst(self, count: int = SHOWN) -> list[tuple[int, int]]:
         """Rows and columns of the entries that are off most, compared with their uncertainty and size."""
@@ -144,6 +161,11 @@ class Pair:
             rows.append((self.place(r, c), f"{a:.10g}", f"{n:.10g}", f"{e:.1e}", ratio))
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         return ["    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+    def noise_line(self) -> str:
+        hidden = bool(self.hidden(0.0, 0.0).any())
+        size = "as large as the gradient, so that nothing is proven" if hidden else "more than 1 % of the gradient"
+        return f"    the uncertainty is {size}: do large numbers cancel in the function, or is a short dtype inside?"
 
     def kink_line(self) -> str:
         r, c = next((int(r), int(c)) for r, c in zip(*np.nonzero(self.broken), strict=True))
@@ -259,6 +281,8 @@ def describe(pair: Pair) -> list[str]:
         shown = pair.wrong.sum()
         head += f" in {shown} of {pair.wrong.size} entries"
     text = [head, *pair.table()]
+    if pair.verdict == NOISY:
+        text.append(pair.noise_line())
     if pair.broken.any():
         text.append(pair.kink_line())
     return text + [f"    likely mistake: {d}" for d in pair.diagnosis]

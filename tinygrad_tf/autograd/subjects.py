@@ -38,6 +38,10 @@ class Subject:
         """The gradient of sum(weights * outputs) for each input; None for an input that nothing arrives at."""
         raise NotImplementedError
 
+    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+        """The outputs for inputs of another dtype. They need not have it: the function may mix in what has not."""
+        raise NotImplementedError
+
 
 class TensorSubject(Subject):
     """A function of Tensors, and the inputs among its arguments (or elsewhere) that require gradients."""
@@ -63,6 +67,17 @@ class TensorSubject(Subject):
         if len(found) != self.count:
             raise ValueError(f"the function returned {self.count} outputs first and {len(found)} later")
         return [found[i].array for i in self.chosen]
+
+    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+        before = [(t, t.array, t.node, t.view_of) for t in self.tensors]
+        try:
+            for t, array, _, _ in before:
+                t.array = array.astype(dtype)
+                engine.leaf(t)
+            return self.evaluate()
+        finally:
+            for t, array, node, view_of in before:
+                t.array, t.node, t.view_of = array, node, view_of
 
     def pull(self, weights: Sequence[np.ndarray | None]) -> list[Any]:
         if self.detached:
@@ -97,13 +112,18 @@ class ArraySubject(Subject):
         inputs: list[Input],
         output_names: list[str],
         integers: Sequence[np.ndarray] = (),
+        evaluate_in: Callable[[Any], list[np.ndarray]] | None = None,
     ):
         self._evaluate, self._pull, self.inputs = evaluate, pull, inputs
+        self._evaluate_in = evaluate_in or (lambda dtype: evaluate())
         self.output_names, self.integers = output_names, list(integers)
         self.shapes = [(o.shape, o.dtype) for o in evaluate()]
 
     def evaluate(self) -> list[np.ndarray]:
         return self._evaluate()
+
+    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+        return self._evaluate_in(dtype)
 
     def pull(self, weights: Sequence[np.ndarray | None]) -> list[Any]:
         given = [np.zeros(s, d) if w is None else w for w, (s, d) in zip(weights, self.shapes, strict=True)]
@@ -119,7 +139,14 @@ class Projected(Subject):
         self.output_names = ["a random combination of the outputs"]
 
     def evaluate(self) -> list[np.ndarray]:
-        parts = self.subject.evaluate()
+        return self._summed(self.subject.evaluate())
+
+    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+        parts = self.subject.evaluate_in(dtype)
+        found = np.result_type(*(p.dtype for p in parts))
+        return [total.astype(found) for total in self._summed(parts)]
+
+    def _summed(self, parts: list[np.ndarray]) -> list[np.ndarray]:
         return [np.asarray(sum(float((p * w).sum()) for p, w in zip(parts, self.weights, strict=True)))]
 
     def pull(self, weights: Sequence[np.ndarray | None]) -> list[Any]:
