@@ -211,6 +211,13 @@ ByteTensor, BoolTensor = _constructor("ByteTensor", "uint8"), _constructor("Bool
 # --- filled -----------------------------------------------------------------------------------------------------------
 
 
+def _filled(shape: tuple[int, ...], value: Any, kind: np.dtype) -> np.ndarray:
+    """np.full, in a third of its time for few elements."""
+    array = np.empty(shape, kind)
+    array.fill(value)
+    return array
+
+
 @_into_out
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """One number everywhere; its dtype is the number's, float32 for Python floats."""
@@ -225,7 +232,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         fitted = fitting("full", fill.item(), kind)
         fill = fitted if kind.kind in "iu" else fill
     with quiet():
-        return _finish(np.full(_sizes("full", (size,)), fill, kind), requires_grad, device)
+        return _finish(_filled(_sizes("full", (size,)), fill, kind), requires_grad, device)
 
 
 @_into_out
@@ -237,7 +244,7 @@ def zeros(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, 
 @_into_out
 def ones(*sizes: Any, size: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of a shape: ones(2, 3) or ones((2, 3))."""
-    return _finish(np.ones(_sizes("ones", sizes, size), _kind(dtype)), requires_grad, device)
+    return _finish(_filled(_sizes("ones", sizes, size), 1, _kind(dtype)), requires_grad, device)
 
 
 @_into_out
@@ -267,7 +274,7 @@ def ones_like(
 ) -> Tensor:
     """Ones in the shape, dtype and layout of another tensor."""
     kind = _kind(dtype, input.array.dtype)
-    return _finish(laid_out_like(input.array, lambda shape: np.ones(shape, kind)), requires_grad, device)
+    return _finish(laid_out_like(input.array, lambda shape: _filled(shape, 1, kind)), requires_grad, device)
 
 
 empty_like = zeros_like

@@ -190,8 +190,8 @@ class Generator(Twister):
         array([1, 1, 0, 1, 1, 0])
         """
         chance = np.asarray(p)
-        outside = ~((chance >= 0.0) & (chance <= 1.0))  # so NaN is outside, too
-        if outside.any():
+        if chance.size and not (chance.min() >= 0.0 and chance.max() <= 1.0):  # so NaN is outside, too
+            outside = ~((chance >= 0.0) & (chance <= 1.0))
             raise InvalidRandomArgument(f"p must be in [0, 1], got {float(chance[outside][0])}")
         if shape is None:
             wide = FLOAT32 if chance.dtype.kind in "fV" and chance.dtype != np.float64 else FLOAT64  # V: bfloat16

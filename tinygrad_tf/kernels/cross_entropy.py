@@ -20,6 +20,7 @@ probability of the backward pass, which is made from it anew. That pass subtract
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -190,9 +191,15 @@ def cross_entropy_backward_rows(
 def class_weights(logits: Array, weight: Array | None) -> Array:
     V = logits.shape[1]
     if weight is None:
-        return np.ones(V, logits.dtype)
+        return equal_weights(V, logits.dtype)
     require_shape("weight", weight, (V,))
     return np.ascontiguousarray(weight, logits.dtype)
+
+
+@functools.lru_cache(16)
+def equal_weights(V: int, dtype: np.dtype) -> Array:
+    """One for each class; an array that is only read."""
+    return np.ones(V, dtype)
 
 
 def checked_target(target: Array, shape: tuple[int, ...], ignore_index: int) -> Array:

@@ -41,7 +41,7 @@ for _methods in _CHECKED:
 # What is one step in PyTorch's graphs and several operations here: the method, and PyTorch's name of the step.
 _STEPS = {
     ElementwiseMethods: {"masked_fill": "MaskedFill"},
-    MatrixMethods: {"dot": "Dot", "mv": "Mv"},
+    MatrixMethods: {"mv": "Mv"},
     ReductionMethods: {
         "logsumexp": "Logsumexp",
         "norm": "LinalgVectorNorm",

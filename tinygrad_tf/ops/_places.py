@@ -165,7 +165,7 @@ def along(dim: int, index: np.ndarray) -> tuple[np.ndarray, ...]:
         return (index,)
     ones = (1,) * index.ndim  # np.ogrid gives the same in ten times as long
     return tuple(
-        [index if i == dim else np.arange(n).reshape(*ones[:i], n, *ones[i + 1 :]) for i, n in enumerate(index.shape)]
+        [index if i == dim else np.arange(n).reshape((*ones[:i], n, *ones[i + 1 :])) for i, n in enumerate(index.shape)]
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.engine import Tensor, expand, make, watched
+from tinygrad_tf.engine import Tensor, Watched, expand, make, watched
 from tinygrad_tf.ops._assign import (
     index_add,
     index_copy,
@@ -64,7 +64,7 @@ def index(x: Tensor, key: Any) -> Any:
     """x[key]."""
     key = normal_index("getitem", key, x.array.shape)
     try:
-        if mixes(key):
+        if type(key) is Watched and mixes(key):
             first, second = split_index(key)
             return getitem(getitem(x, index=first), index=second)
         return getitem(x, index=key)

@@ -11,7 +11,7 @@ from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primi
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import as_factor, axis, category
-from tinygrad_tf.ops.elementwise import div, where
+from tinygrad_tf.ops.elementwise import div, mul, where
 from tinygrad_tf.ops.reduce import norm, sum
 from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
 from tinygrad_tf.regions import wide
@@ -31,11 +31,31 @@ def _check(name: str, arrays: list[Any]) -> list[Any]:
         )
     if a.shape[:-2] != b.shape[:-2]:
         broadcast_shapes("matmul: the batch axes of both", a.shape[:-2], b.shape[:-2])
+    return _alike("matmul", arrays)
+
+
+def _alike(name: str, arrays: list[Any]) -> list[Any]:
+    a, b = arrays
     if a.dtype == bool:
-        raise RuntimeError("matmul: not for bool tensors; turn them into numbers with .float() or .long()")
+        raise RuntimeError(f"{name}: not for bool tensors; turn them into numbers with .float() or .long()")
     if a.dtype != b.dtype:
-        raise RuntimeError(f"matmul: both must have the same dtype, got {a.dtype} and {b.dtype}; cast one with .to()")
+        raise RuntimeError(f"{name}: both must have the same dtype, got {a.dtype} and {b.dtype}; cast one with .to()")
     return arrays
+
+
+def _equally_long(name: str, arrays: list[Any]) -> list[Any]:
+    a, b = arrays
+    if a.shape != b.shape:
+        raise RuntimeError(f"{name}: inner sizes must agree, got {a.shape} @ {b.shape}")
+    return _alike(name, arrays)
+
+
+@primitive(prepare=_equally_long, a=lambda g, b: g * b, b=lambda g, a: g * a)
+def dot_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The sum of the products of the elements of two vectors; 16-bit numbers are multiplied and summed in float32."""
+    kind = wide(a.dtype)
+    products = mul.forward(a.astype(kind, copy=False), b.astype(kind, copy=False))
+    return np.add.reduce(products, dtype=kind).astype(a.dtype, copy=False)
 
 
 @primitive(prepare=_check, a=lambda g, b: matmul_(g, _swap(b)), b=lambda g, a: matmul_(_swap(a), g))
@@ -60,6 +80,8 @@ def matmul(a: Tensor, b: Tensor) -> Any:
     m, n = a.array.ndim, b.array.ndim
     if m == 0 or n == 0:
         raise RuntimeError(f"matmul: both operands need at least one dimension, got {a.array.shape} @ {b.array.shape}")
+    if m == 1 and n == 1:
+        return dot_(a, b)
     if m == 1:
         a = reshape(a, shape=(1, *a.array.shape))
     if n == 1:
@@ -67,7 +89,7 @@ def matmul(a: Tensor, b: Tensor) -> Any:
     out = matmul_(a, b)
     shape = out.array.shape
     if m == 1 or n == 1:
-        out = reshape(out, shape=shape[:-2] + (() if m == 1 else shape[-2:-1]) + (() if n == 1 else shape[-1:]))
+        out = reshape(out, shape=shape[:-2] + (shape[-1:] if m == 1 else shape[-2:-1]))
     return out
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Tensor, cast, make, primitive
 from tinygrad_tf.ops._places import along, check_range
 from tinygrad_tf.ops._types import axis, category, default_float
@@ -22,6 +23,7 @@ from tinygrad_tf.ops.scan import cumulative_extreme
 from tinygrad_tf.ops.shape import flatten, stack
 
 Pair = tuple[Any, Any]
+FEW = 64  # elements that are sorted sooner than the largest of them are found
 
 
 def sorted_places(x: np.ndarray, dim: int, descending: bool) -> np.ndarray:
@@ -44,13 +46,16 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> Pair:
 
 
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True) -> Pair:
-    """The k largest (smallest) along dim, in order, and where they are. Only they are sorted."""
+    """The k largest (smallest) along dim, in order, and where they are. Of many elements only they are sorted."""
     dim = axis("topk", dim, x.array.ndim)
     n = x.array.shape[dim] if x.array.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError(f"topk: k must be in [0, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
     if not x.array.ndim:
         return pick(x, 0, np.zeros((), np.int64))
+    if n < FEW:
+        first = (*(slice(None),) * dim, slice(k))
+        return pick(x, dim, in_order(sorted_places(x.array, dim, largest)[first]))
     last = dim == x.array.ndim - 1
     rows = x.array if last else np.moveaxis(x.array, dim, -1)
     if 0 < k < n:

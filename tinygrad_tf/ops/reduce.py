@@ -17,25 +17,27 @@ from tinygrad_tf.ops.shape import reshape
 
 Dim = int | tuple[int, ...] | list[int] | None
 FLOAT32 = np.dtype(np.float32)
+add_up: Any = np.add.reduce  # what x.sum() comes to after some detours
 
 
 def _kept(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
     """The shape with the reduced axes kept as 1."""
-    return tuple(1 if i in dims else n for i, n in enumerate(shape))
+    return tuple([1 if i in dims else n for i, n in enumerate(shape)])
+
+
+def _count(shape: tuple[int, ...], dims: tuple[int, ...]) -> int:
+    """How many elements are reduced to one."""
+    return math.prod([shape[d] for d in dims])
 
 
 @primitive(x=lambda g, shapes, dims: expand(reshape(g, shape=_kept(shapes[0], dims)), shape=shapes[0]))
 def sum_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    total = in_order(x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x)))
-    return total.astype(x.dtype, copy=False) if category(x.dtype) == 2 else total
+    total = in_order(add_up(x, dims, dtype_of_totals(x), None, keepdim))
+    return total if total.dtype is x.dtype or category(x.dtype) < 2 else total.astype(x.dtype, copy=False)
 
 
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
     return sum_(x, dims=axes("sum", dim, x.array.ndim), keepdim=keepdim)
-
-
-def _count(x: Tensor, dims: tuple[int, ...]) -> int:
-    return math.prod(x.array.shape[d] for d in dims)
 
 
 def _in_float32(function: Any, x: Tensor, *arguments: Any, **options: Any) -> Any:
@@ -57,14 +59,14 @@ def mean_over(count: Any, x: Tensor, dim: Dim = None, keepdim: bool = False) -> 
 
 
 def _mean_rule(g: Any, shapes: list[tuple[int, ...]], dims: tuple[int, ...]) -> Any:
-    share = div(g, float(math.prod(shapes[0][d] for d in dims)))
+    share = div(g, float(_count(shapes[0], dims)))
     return expand(reshape(share, shape=_kept(shapes[0], dims)), shape=shapes[0])
 
 
 @primitive(x=_mean_rule)
 def mean_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    total = x.sum(axis=dims, keepdims=keepdim, dtype=dtype_of_totals(x))
-    return in_order(total / float(math.prod(x.shape[d] for d in dims))).astype(x.dtype, copy=False)
+    total = add_up(x, dims, dtype_of_totals(x), None, keepdim)
+    return in_order(total / _count(x.shape, dims)).astype(x.dtype, copy=False)
 
 
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
@@ -81,8 +83,8 @@ def _var_rule(g: Any, x: Any, dims: tuple[int, ...], divisor: float) -> Any:
 @primitive(x=_var_rule)
 def var_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool, divisor: float) -> np.ndarray:
     """Two passes, so that large means cancel nothing."""
-    centred = x - mean_(x, dims=dims, keepdim=True)
-    return sum_(mul(centred, centred), dims=dims, keepdim=keepdim) / divisor
+    centred = x - mean_.forward(x, dims=dims, keepdim=True)
+    return sum_.forward(mul.forward(centred, centred), dims=dims, keepdim=keepdim) / divisor
 
 
 def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) -> Any:
@@ -91,7 +93,7 @@ def var(x: Tensor, dim: Dim = None, correction: int = 1, keepdim: bool = False) 
     if x.array.dtype.itemsize == 2:
         return _in_float32(var, x, dim, correction, keepdim)
     dims = axes("var", dim, x.array.ndim)
-    count = _count(x, dims)
+    count = _count(x.array.shape, dims)
     if count <= correction:
         warnings.warn(
             f"var and std of {count} elements with correction={correction} are not numbers: 0 or fewer degrees of "

@@ -14,6 +14,8 @@ from tinygrad_tf.ops.elementwise import exp
 from tinygrad_tf.ops.shape import cat, flip, narrow
 from tinygrad_tf.regions import wide
 
+INT64 = np.dtype(np.int64)
+
 
 def _reversed_cumsum(g: Any, dim: int) -> Any:
     if not g.shape:
@@ -23,7 +25,7 @@ def _reversed_cumsum(g: Any, dim: int) -> Any:
 
 def dtype_of_totals(x: np.ndarray) -> np.dtype:
     """The dtype in which sums and products of the elements are made: 64 bits for integers, no 16 for floats."""
-    return np.dtype(np.int64) if category(x.dtype) < 2 else wide(x.dtype)
+    return INT64 if category(x.dtype) < 2 else wide(x.dtype)
 
 
 def _accumulated(function: Any, x: np.ndarray, dim: int) -> np.ndarray:

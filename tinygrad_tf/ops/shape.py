@@ -197,13 +197,17 @@ def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Any:
 def broadcast_to(x: Tensor, shape: tuple[int, ...]) -> Any:
     """Expand axes of size 1; -1 keeps a size."""
     before = x.array.shape
-    extra = len(shape) - len(before)
-    if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
-        raise RuntimeError(
-            f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}"
-        )
-    wanted = tuple(before[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(shape))
-    if extra < 0 or any(m not in (1, n) for m, n in zip(before, wanted[extra:], strict=False)):
+    extra, wanted = len(shape) - len(before), shape
+    if shape and min(shape) < 0:
+        if any(n < -1 or (n == -1 and i < extra) for i, n in enumerate(shape)):
+            raise RuntimeError(
+                f"expand: -1 keeps the size of an axis that is there, got {shape} for a tensor of shape {before}"
+            )
+        wanted = tuple([before[i - extra] if n == -1 else n for i, n in enumerate(shape)])
+    fits = extra >= 0
+    for m, n in zip(before, wanted[max(extra, 0) :], strict=False):
+        fits &= m == n or m == 1
+    if not fits:
         raise RuntimeError(f"expand: a tensor of shape {before} cannot be expanded to {shape}")
     return expand(x, shape=wanted)
 
