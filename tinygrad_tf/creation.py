@@ -15,7 +15,7 @@ from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
-from tinygrad_tf.methods._tools import plain_data
+from tinygrad_tf.methods._tools import NUMBERS, plain_data
 from tinygrad_tf.ops._types import default_float, fitting, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
@@ -23,6 +23,7 @@ from tinygrad_tf.tensor import Size, Tensor
 Generator = random.Generator
 _twister.given_out = make
 _P = ParamSpec("_P")
+INT64, UINT64, FLOAT64 = np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64)
 
 
 def _into_out(function: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
@@ -90,7 +91,7 @@ def tensor(
 
 def _check_range(array: np.ndarray, dtype: Any) -> None:
     """Numbers that are given one by one must fit into an integer dtype; by themselves they are 64 bits with a sign."""
-    by_itself = np.dtype(np.int64) if array.dtype == np.uint64 else array.dtype
+    by_itself = INT64 if array.dtype == UINT64 else array.dtype
     wanted = by_itself if dtype is None else array_dtype(dtype)
     if wanted.kind in "iu" and wanted != array.dtype and array.size:
         for end in (array.min(), array.max()):
@@ -117,11 +118,11 @@ def _from_sequence(data: Any, dtype: Any = None) -> np.ndarray:
         array = np.asarray(plain)
     except ValueError:
         raise ValueError("tensor: nested lists must have the same length at each level") from None
-    if array.dtype == object or array.dtype.kind in "US":
+    if array.dtype.kind in "OUS":
         raise TypeError(
             f"tensor: needs numbers (integers of at most 64 bits) or nested lists of them, got {data!r:.60}"
         )
-    if dtype is None and array.dtype == np.float64:
+    if dtype is None and array.dtype == FLOAT64:
         with quiet():
             array = array.astype(_float_of(plain), copy=False)
     return _numbers(array)
@@ -131,7 +132,7 @@ def _float_of(data: Any) -> np.dtype:
     """The dtype that floating point data stands for: that of the NumPy numbers in it, or else the default."""
     if isinstance(data, (np.ndarray, np.generic)):
         return data.dtype
-    if not isinstance(data, (list, tuple)) or set(map(type, data)) <= {float, int}:
+    if not isinstance(data, (list, tuple)) or NUMBERS.issuperset(map(type, data)):
         return default_float()
     return functools.reduce(promote_types, {_float_of(d) for d in data})
 

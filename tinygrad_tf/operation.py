@@ -27,8 +27,9 @@ ndarray = np.ndarray  # looked up at every call
 def is_view(value: np.ndarray, x: np.ndarray) -> bool:
     """Whether `value`, made of `x`, lies in its memory. Mostly the array that owns it tells; NumPy knows the rest."""
     base = value.base
-    known = base is not None and (base is x or base is x.base) and value.size > 0
-    return known or np.may_share_memory(value, x)
+    if base is None:  # it owns its memory
+        return value is x
+    return ((base is x or base is x.base) and value.size > 0) or np.may_share_memory(value, x)
 
 
 class Operation:

@@ -20,6 +20,9 @@ R = TypeVar("R")
 N = TypeVar("N")
 
 
+NUMBERS = {bool, int, float}
+
+
 def operand(x: Any) -> Any:
     """A NumPy number as a Python number, so that it never widens a float32 tensor; its other arrays as plain ones."""
     if isinstance(x, Tensor) or not isinstance(x, (np.generic, np.ndarray)):
@@ -37,7 +40,7 @@ def plain_data(data: Any) -> Any:
         return data.array.reshape(())[()]
     if isinstance(data, np.ndarray):
         return plain_array(data)
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, np.ndarray, list, tuple)) for d in data):
+    if isinstance(data, (list, tuple)) and not NUMBERS.issuperset(map(type, data)):
         return [plain_data(d) for d in data]
     return data
 

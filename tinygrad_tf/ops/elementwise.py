@@ -473,9 +473,9 @@ def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:
     if not isinstance(arrays[0], (np.ndarray, np.generic)):
         raise TypeError(f"where: condition must be a bool tensor, got {type(arrays[0]).__name__}")
     condition = arrays[0]
-    if condition.dtype == np.uint8:  # what masks were made of before there were bools
+    if condition.dtype.char == "B":  # uint8, what masks were made of before there were bools
         condition = condition.astype(bool)
-    if condition.dtype != bool:
+    if condition.dtype.char != "?":
         raise RuntimeError(f"where: condition must be a bool tensor, got {condition.dtype}; compare first (x != 0)")
     operands = promoted("where", arrays[1:])
     dtype = getattr(operands[0], "dtype", None) or operands[1].dtype

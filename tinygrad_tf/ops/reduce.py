@@ -65,8 +65,8 @@ def _mean_rule(g: Any, shapes: list[tuple[int, ...]], dims: tuple[int, ...]) -> 
 
 @primitive(x=_mean_rule)
 def mean_(x: np.ndarray, *, dims: tuple[int, ...], keepdim: bool) -> np.ndarray:
-    total = add_up(x, dims, dtype_of_totals(x), None, keepdim)
-    return in_order(total / _count(x.shape, dims)).astype(x.dtype, copy=False)
+    mean = in_order(add_up(x, dims, dtype_of_totals(x), None, keepdim) / _count(x.shape, dims))
+    return mean if mean.dtype is x.dtype else mean.astype(x.dtype, copy=False)
 
 
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Any:
