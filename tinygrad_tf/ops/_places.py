@@ -11,6 +11,7 @@ from tinygrad_tf.engine import Tensor, Watched, expand, watched
 from tinygrad_tf.ops._types import axis, category, check_broadcast
 
 FULL = slice(None)
+INDICES = {np.dtype(kind) for kind in (np.int64, np.int32, np.bool_)}  # what index tensors may hold
 
 # --- between brackets -------------------------------------------------------------------------------------------------
 
@@ -26,7 +27,7 @@ def may_repeat(index: Any) -> bool:
     parts = index if isinstance(index, tuple) else (index,)
     if type(index) is Watched and index.once:
         return False
-    return any(isinstance(p, np.ndarray) and p.dtype != bool for p in parts)
+    return any(isinstance(p, np.ndarray) and p.dtype.char != "?" for p in parts)
 
 
 def _part(name: str, part: Any) -> Any:
@@ -49,13 +50,13 @@ def _part(name: str, part: Any) -> Any:
         raise IndexError(
             f"{name}: an index is made of integers, slices, ..., None and tensors, got {type(part).__name__}"
         )
-    if part.dtype == np.uint8 and part.ndim:
+    if part.dtype.char == "B" and part.ndim:
         return part.astype(bool)  # as PyTorch reads old masks
     if part.dtype.kind not in "iub":
         if part.size:
             raise IndexError(f"{name}: an index must be integers or bools, got {part.dtype}")
         part = part.astype(np.int64)
-    if part.ndim and part.dtype not in (np.int64, np.int32, np.bool_):
+    if part.ndim and part.dtype not in INDICES:
         raise IndexError(f"{name}: index tensors must be int64, int32, uint8 or bool, got {part.dtype}; use .long()")
     return int(part) if part.ndim == 0 and part.dtype.kind in "iu" else part
 

@@ -61,8 +61,9 @@ def _lies_as(a: ndarray, b: ndarray) -> bool:
 
 
 def _no_bools(name: str, arrays: list[Any]) -> list[Any]:
-    if any(isinstance(x, np.ndarray) and x.dtype == np.bool_ for x in arrays):
-        raise RuntimeError(f"{name}: not for bool tensors; use ~ or ^, or turn them into numbers with .long()")
+    for x in arrays:
+        if isinstance(x, np.ndarray) and x.dtype.char == "?":
+            raise RuntimeError(f"{name}: not for bool tensors; use ~ or ^, or turn them into numbers with .long()")
     return promoted(name, arrays)
 
 
