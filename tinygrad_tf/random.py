@@ -189,15 +189,17 @@ class Generator(Twister):
         >>> Generator().manual_seed(123).bernoulli(0.5, 6).astype(int)
         array([1, 1, 0, 1, 1, 0])
         """
+        if shape is not None:
+            shape, number = _shape(shape), float(p)
+            if not 0.0 <= number <= 1.0:  # so NaN is outside, too
+                raise InvalidRandomArgument(f"p must be in [0, 1], got {number}")
+            return self._fractions(math.prod(shape), FLOAT64).reshape(shape) < number
         chance = np.asarray(p)
-        if chance.size and not (chance.min() >= 0.0 and chance.max() <= 1.0):  # so NaN is outside, too
-            outside = ~((chance >= 0.0) & (chance <= 1.0))
+        outside = ~((chance >= 0.0) & (chance <= 1.0))
+        if outside.any():
             raise InvalidRandomArgument(f"p must be in [0, 1], got {float(chance[outside][0])}")
-        if shape is None:
-            wide = FLOAT32 if chance.dtype.kind in "fV" and chance.dtype != np.float64 else FLOAT64  # V: bfloat16
-            return self._fractions(chance.size, wide).reshape(chance.shape) < chance.astype(wide)
-        shape = _shape(shape)
-        return self._fractions(math.prod(shape), FLOAT64).reshape(shape) < chance.astype(np.float64)
+        wide = FLOAT32 if chance.dtype.kind in "fV" and chance.dtype != np.float64 else FLOAT64  # V: bfloat16
+        return self._fractions(chance.size, wide).reshape(chance.shape) < chance.astype(wide)
 
     def exponential(self, shape: Shape, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """Exponential with mean 1 / rate, as `Tensor.exponential_`."""
