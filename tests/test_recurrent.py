@@ -17,8 +17,11 @@ from tinygrad_tf.kernels._cache import cache_root
 from tinygrad_tf.kernels._compile import get_num_threads, set_num_threads
 
 KINDS = {"LSTM": (4, 2), "GRU": (3, 1), "RNN_TANH": (1, 1), "RNN_RELU": (1, 1)}  # gates and states
-# N, T, I, H: one row, few and many; units below, at and beyond a register, a panel, a block
-SIZES = [(1, 3, 2, 5), (3, 4, 5, 8), (13, 2, 3, 33), (20, 3, 4, 64), (16, 2, 8, 200), (1, 2, 3, 130), (0, 2, 3, 4)]
+# N, T, I, H: one row, few and many, of few and many steps; units below, at and beyond a register, a panel, a block
+SIZES = [
+    (1, 3, 2, 5), (3, 4, 5, 8), (13, 2, 3, 33), (20, 3, 4, 64), (16, 2, 8, 200), (1, 2, 3, 130), (0, 2, 3, 4),
+    (2, 9, 3, 20),
+]  # fmt: skip
 
 
 def arguments(kind: str, size: tuple[int, ...], dtype: Any, packed: bool = False, bias: bool = True) -> list[Any]:

@@ -11,7 +11,8 @@ its last state stands behind all steps. Shapes: R rows of all steps, N sequences
     out      (R + S N, H)  h behind each step, the last h, and the last c
 
 A step is one parallel loop over blocks of units: a block multiplies all rows by its units' part of the weight, and goes
-on with what it has in cache. Few rows meet the weight as it lies, many a packed one.
+on with what it has in cache. Few rows meet the weight as it lies, and going back, if there are many steps, one turned
+over: its rows are read in long runs then, 1.7 times as fast for one sequence of 512 units. Many rows meet a packed one.
 """
 # mypy: allow-untyped-defs
 
@@ -33,7 +34,7 @@ from tinygrad_tf.kernels._recurrent_gates import (
 )
 from tinygrad_tf.kernels._scalar import widest_vectors
 from tinygrad_tf.kernels._thin import add_eight_rows, add_row
-from tinygrad_tf.kernels._tiles import HEIGHT, PANEL, aligned, lanes, pack_panel, panel_product
+from tinygrad_tf.kernels._tiles import HEIGHT, PANEL, aligned, lanes, pack_panel, panel_product, transpose
 
 RNN_TANH, RNN_RELU, LSTM, GRU = range(4)
 
@@ -143,7 +144,8 @@ def multiply_forward(kind, a, b, row, n, H, G, gates, hidden, before, weight, pa
 # ---------------------------------------------------------------- back
 @kernel
 def run_backward(
-    kind, starts, backwards, gates, hidden, before, weight, g, dgates, dhidden, dstart, blocks, each, packed_size
+    kind, starts, backwards, gates, hidden, before, weight, g, dgates, dhidden, dstart, blocks, each,
+    packed_size, turned,
 ):  # fmt: skip
     """Gradients of what goes into the gates, from x (dgates) and from h (dhidden), and of the first states.
 
@@ -151,7 +153,9 @@ def run_backward(
     """
     T, (S, N, H), (R, G) = starts.size - 1, dstart.shape, gates.shape[:2]
     packed = np.empty(packed_size, g.dtype)
-    if packed_size:
+    if turned:
+        turn_weight(blocks, each, G * H, H, weight, packed)
+    elif packed_size:
         pack_backward(blocks, each, G * H, H, weight, packed)
     known = gates.reshape(gates.size), hidden.reshape(hidden.size), before.reshape(before.size), g.reshape(g.size)
     found = dgates.reshape(dgates.size), dhidden.reshape(dhidden.size), dstart.reshape(dstart.size)
@@ -167,7 +171,7 @@ def run_backward(
                     dstart[state, i, j] += g[R + state * N + i, j]
         backward_units(
             blocks, each, kind, row, n, last_row, m, R, N, H, G, known[0], known[1], known[2], weight, packed, known[3],
-            found[0], found[1], found[2],
+            found[0], found[1], found[2], turned,
         )  # fmt: skip
         last_row, m = row, n
 
@@ -180,15 +184,21 @@ def pack_backward(index, each, K, H, weight, packed):
 
 
 @parallel_part
+def turn_weight(index, each, K, H, weight, packed):
+    a = index * each
+    transpose(K, min(each, H - a), weight, a, H, packed, a * K, K)
+
+
+@parallel_part
 def backward_units(
     index, each, kind, row, n, last_row, m, R, N, H, G, gates, hidden, before, weight, packed, g,
-    dgates, dhidden, dstart,
+    dgates, dhidden, dstart, turned,
 ):  # fmt: skip
     """Some units: first what the step behind sends back to h (m rows at last_row), then one step (n rows at row)."""
     widest_vectors()
     a = index * each
     count = min(each, H - a)
-    multiply_backward(a, a + count, last_row, m, H, G * H, weight, packed, dhidden, dstart)
+    multiply_backward(a, a + count, last_row, m, H, G * H, weight, packed, dhidden, dstart, turned)
     for i in range(n):
         at, h0 = row + i, i * H + a
         g0, p0 = at * G * H + a, at * H + a
@@ -201,9 +211,12 @@ def backward_units(
 
 
 @part()
-def multiply_backward(a, b, row, m, H, K, weight, packed, dhidden, dh):
-    """dhidden @ W is added to units a ... b - 1 of the gradient of h."""
+def multiply_backward(a, b, row, m, H, K, weight, packed, dhidden, dh, turned):
+    """dhidden @ W is added to units a ... b - 1 of the gradient of h. turned: `packed` is W.T."""
     width = PANEL * lanes(dhidden)
+    if turned:
+        multiply_rows(m, a, b, K, dhidden, row * K, K, packed, dh, 0, H, True)
+        return
     if packed.size:
         for j in range(a, b if m > 0 else a, width):
             p0 = aligned(packed) + j * K

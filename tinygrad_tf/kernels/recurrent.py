@@ -31,6 +31,7 @@ from tinygrad_tf.kernels.cast import cast
 Array = np.ndarray
 KINDS = {"RNN_TANH": RNN_TANH, "RNN_RELU": RNN_RELU, "LSTM": LSTM, "GRU": GRU}
 FEW = HEIGHT  # rows that meet the weight as it lies
+MANY_STEPS = 8  # from here on few rows are worth turning the weight over, for the way back
 SMALLEST_BLOCK = VECTOR_BYTES << 12  # multiply-adds of a step in a block, about 4 microseconds
 MOST_BLOCKS = 8
 
@@ -108,7 +109,9 @@ def recurrent_backward(
     dhidden = np.empty(gates.shape, dtype) if kind == "GRU" else dgates
     blocks, each, size = plan(N, H, G, dtype.itemsize)
     where = KINDS[kind], starts, backwards, gates, hidden, before, _plain(weight_hh).reshape(-1)
-    run_backward(*where, _plain(g), dgates, dhidden, dstart, blocks, each, size)
+    turned = N <= FEW and len(starts) > MANY_STEPS
+    size = G * H * H if turned else size
+    run_backward(*where, _plain(g), dgates, dhidden, dstart, blocks, each, size, turned)
     of_x, of_h = dgates.reshape(R, G * H), dhidden.reshape(R, G * H)
     dx, dweight_ih, dbias_ih = matmul.linear_backward(of_x, x, weight_ih, need_x, need[0], need[2] or need[3])
     own_bias = need[3] and kind == "GRU"
