@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 import warnings
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 
 import tinygrad_tf as tg
 from tinygrad_tf import engine, nn
+from tinygrad_tf._quiet import computed, quiet
 from tinygrad_tf.checks.table import CASES, Case
 from tinygrad_tf.nn import functional as F
 
@@ -232,6 +234,23 @@ def test_no_step_warns(name: str) -> None:
         for sign in (1.0, -1.0, 1.0):
             (p * X * sign).sum().backward()  # inf and -inf meet in .grad
             optimizer.step()
+
+
+def test_quiet_ends_with_its_block_inside_of_itself_and_after_an_error() -> None:
+    """Also where the user's own settings are set inside of it, and the user's variables of the context stay."""
+    mine = contextvars.ContextVar("mine", default=0)
+    mine.set(1)
+    with np.errstate(over="raise"):
+        outside = np.geterr()
+        with quiet():
+            with quiet(), pytest.raises(ZeroDivisionError), quiet():
+                assert set(np.geterr().values()) == {"ignore"} and mine.get() == 1
+                raise ZeroDivisionError
+            assert set(np.geterr().values()) == {"ignore"}
+            with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+                np.float32(3e38) * np.float32(10.0)
+            assert computed(computed, (mine.get, [], {}), {}) == 1
+        assert np.geterr() == outside
 
 
 def test_numpys_own_settings_stay_those_of_the_user() -> None:
