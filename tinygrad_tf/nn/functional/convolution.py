@@ -1,4 +1,4 @@
-"""Convolutions: every window of the input, flattened, times the weight. One matrix product does them all."""
+"""Convolutions: every window of the input is a column, and one product of the weight with all columns does them all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
 from tinygrad_tf.nn.functional.padding import pad
-from tinygrad_tf.ops.linear import linear
-from tinygrad_tf.ops.windows import count_windows, overlap_add, windows
+from tinygrad_tf.ops._precision import state as precision
+from tinygrad_tf.ops.windows import Look, columns, count_windows, from_columns, overlap_add, windows
 from tinygrad_tf.tensor import Tensor
 
 
@@ -74,31 +74,36 @@ def _convolved(
     if padding == "same" and any(s != 1 for s in steps):
         raise ValueError(f"{name}: padding='same' needs stride 1, got {stride}")
     ends = ends_of(padding, name, size, spread)
-    x = pad(x, ends) if any(ends) else x
-    if any(count_windows(*axis) < 1 for axis in zip(x.shape[2:], size, steps, spread, strict=True)):
+    before = tuple(reversed(ends[::2]))
+    lengths = tuple(n + sum(ends[2 * i : 2 * i + 2]) for i, n in zip(reversed(range(count)), x.shape[2:], strict=True))
+    places = tuple(map(count_windows, lengths, size, steps, spread))
+    if min(places) < 1:
         raise RuntimeError(
-            f"{name}: a kernel of {size} with dilation {spread} does not fit into the padded input {tuple(x.shape[2:])}"
+            f"{name}: a kernel of {size} with dilation {spread} does not fit into the padded input {lengths}"
         )
-    seen = windows(x, size=size, stride=steps, dilation=spread)  # (N, C, *places, *size)
-    places = tuple(seen.shape[2 : 2 + count])
-    n, channels, out = x.shape[0], x.shape[1], weight.shape[0]
-    width = channels // groups * math.prod(size)
+    n, out, width = x.shape[0], weight.shape[0], math.prod(weight.shape[1:])
+    seen = columns(x, look=Look(size, steps, spread, before, places))
     if groups == 1:
-        rows = seen.movedim(1, 1 + count).reshape(n * math.prod(places), width)
-        y = linear(rows, weight.reshape(out, width), bias).reshape(n, *places, out)
-        y = y.movedim(-1, 1).contiguous()
+        y = ops.linalg.matmul(weight.reshape(out, width), seen.reshape(width, n * math.prod(places)))
     else:
-        grouped = seen.unflatten(1, (groups, channels // groups)).movedim(1, 0)  # (G, N, C / G, *places, *size)
-        rows = grouped.movedim(2, 2 + count).reshape(groups, n * math.prod(places), width)
         filters = weight.reshape(groups, out // groups, width)
-        y = ops.linalg.matmul(filters, rows.transpose(1, 2)).reshape(out, n, *places).movedim(0, 1).contiguous()
-        y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
+        y = ops.linalg.matmul(filters, seen.reshape(groups, width, n * math.prod(places)))
+    y = y.reshape(out, n, *places).movedim(0, 1).contiguous()
+    y = _with_bias(y, bias)
     return y if input.ndim == x.ndim else y.squeeze(0)
 
 
 def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
     if bias is not None and bias.array.shape != (channels,):
         raise RuntimeError(f"{name}: bias must have a number for each of {channels} channels, got {tuple(bias.shape)}")
+
+
+def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
+    """A number more for each channel; under autocast it is rounded as the products are."""
+    if bias is None:
+        return y
+    bias = bias.to(y.dtype) if precision.dtype is not None else bias
+    return y + bias.reshape(-1, *(1,) * (y.ndim - 2))
 
 
 def _check_weight(name: str, count: int, x: Tensor, weight: Tensor, groups: int) -> None:
@@ -174,18 +179,17 @@ def _transposed(
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
         raise RuntimeError(f"{name}: output_padding must be below stride or dilation, got {output_padding}")
     size, places, out = tuple(weight.shape[2:]), tuple(x.shape[2:]), weight.shape[1]
-    filters = weight.reshape(groups, channels // groups, out * math.prod(size)).transpose(1, 2)
-    columns = x.movedim(1, 0).reshape(groups, channels // groups, n * math.prod(places))
-    copies = ops.linalg.matmul(filters, columns).reshape(groups * out, *size, n, *places)
-    copies = copies.permute(count + 1, 0, *range(count + 2, 2 * count + 2), *range(1, count + 1))
-    whole = tuple(s * (p - 1) + d * (k - 1) + 1 for s, p, d, k in zip(steps, places, spread, size, strict=True))
-    y = overlap_add(copies, shape=(n, groups * out, *whole), stride=steps, dilation=spread)
-    found = tuple(n - 2 * c + o for n, c, o in zip(whole, cut, more, strict=True))
+    found = tuple(
+        s * (p - 1) + d * (k - 1) + 1 - 2 * c + o
+        for s, p, d, k, c, o in zip(steps, places, spread, size, cut, more, strict=True)
+    )
     if min(found) < 1:
         raise RuntimeError(f"{name}: nothing is left of the output, whose size would be {found}; lower the padding")
-    ends = [m for c, o in zip(reversed(cut), reversed(more), strict=True) for m in (-c, o - c)]
-    y = pad(y, ends) if any(ends) else y
-    y = y if bias is None else y + bias.reshape(-1, *(1,) * count)
+    filters = weight.reshape(groups, channels // groups, out * math.prod(size)).transpose(1, 2)
+    inputs = x.movedim(1, 0).reshape(groups, channels // groups, n * math.prod(places))
+    copies = ops.linalg.matmul(filters, inputs).reshape(groups * out, *size, n, *places)
+    y = from_columns(copies, shape=(n, groups * out, *found), look=Look(size, steps, spread, cut, places))
+    y = _with_bias(y, bias)
     return y if input.ndim == x.ndim else y.squeeze(0)
 
 

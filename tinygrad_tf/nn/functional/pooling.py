@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tinygrad_tf.engine import make
+from tinygrad_tf import kernels
+from tinygrad_tf.engine import make, mode
 from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
-from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.ops._types import category
+from tinygrad_tf.ops.elementwise import bent
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.ops.shape import stack
-from tinygrad_tf.ops.windows import count_windows, windows
+from tinygrad_tf.ops.windows import Look, columns, count_windows, taken, windows
 from tinygrad_tf.tensor import Tensor
 
 
@@ -30,9 +32,11 @@ class _Windows(NamedTuple):
         """(N, C, ...), with the entries at its ends already, to (N, C, *places, *size)."""
         return windows(x, size=self.size, stride=self.stride, dilation=self.dilation)
 
-    def padded(self, x: Tensor, value: float) -> Tensor:
-        flat = [n for pair in reversed(self.ends) for n in pair]
-        return pad(x, flat, value=value) if any(flat) else x
+    def look(self, lengths: Sequence[int]) -> Look:
+        """The same, over an image with axes of these lengths."""
+        whole = [n + a + b for n, (a, b) in zip(lengths, self.ends, strict=True)]
+        places = tuple(map(count_windows, whole, self.size, self.stride, self.dilation))
+        return Look(self.size, self.stride, self.dilation, self.padding, places)
 
 
 def _windows(
@@ -75,19 +79,32 @@ def _max_pooled(
     ceil_mode: bool,
     return_indices: bool,
 ) -> Any:
-    x = batched(name, input, count)
+    x = bent(batched(name, input, count))
     w = _windows(name, x, kernel_size, stride, padding, dilation, ceil_mode)
-    lowest = -math.inf if category(x.array.dtype) == 2 else int(np.iinfo(x.array.dtype).min)
-    seen = w.of(w.padded(x, lowest)).flatten(-count)
-    numbered = w.of(np.pad(_numbers(x), [(0, 0), (0, 0), *w.ends], constant_values=-1))
-    numbered = numbered.reshape(*numbered.shape[: 2 + count], -1)
-    best, found = _largest(seen, numbered, lowest, any(any(e) for e in w.ends))
-    return _returned(input, best, found, return_indices)
+    always_inside = not any(w.padding) or max(w.dilation) == 1  # every window has an entry of the image
+    if always_inside and not mode.reference and kernels.pooling.takes(x.array, count):
+        found = kernels.pooling.largest(x.array, *w.look(x.shape[2:]))
+    else:
+        found = _largest_in(x.array, w)
+    return _returned(input, taken(x, places=found), found, return_indices)
 
 
-def _numbers(x: Tensor) -> np.ndarray:
+def _largest_in(x: np.ndarray, w: _Windows) -> np.ndarray:
+    """Where the largest entries of the windows are, in NumPy."""
+    count, lowest = len(w.size), _lowest(x.dtype)
+    seen = w.of(np.pad(x, [(0, 0), (0, 0), *w.ends], constant_values=lowest))
+    numbered = w.of(np.pad(_numbers(x.shape), [(0, 0), (0, 0), *w.ends], constant_values=-1))
+    rows, numbers = (y.reshape(*y.shape[: 2 + count], math.prod(w.size)) for y in (seen, numbered))
+    return _largest(rows, numbers, any(any(e) for e in w.ends))
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    return -math.inf if category(dtype) == 2 else int(np.iinfo(dtype).min)
+
+
+def _numbers(shape: Sequence[int]) -> np.ndarray:
     """The number of each entry in its image, counted row by row: (1, 1, *places)."""
-    return np.arange(math.prod(x.shape[2:])).reshape(1, 1, *x.shape[2:])
+    return np.arange(math.prod(shape[2:])).reshape(1, 1, *shape[2:])
 
 
 def _returned(input: Tensor, best: Tensor, found: np.ndarray, return_indices: bool) -> Any:
@@ -97,22 +114,21 @@ def _returned(input: Tensor, best: Tensor, found: np.ndarray, return_indices: bo
     return (best, make(found)) if return_indices else best
 
 
-def _largest(seen: Tensor, numbers: np.ndarray, lowest: Any, padded: bool) -> tuple[Tensor, np.ndarray]:
-    """The largest entry of each window (..., K), and its number in the image, which is -1 for those around the image.
+def _largest(seen: np.ndarray, numbers: np.ndarray, padded: bool) -> np.ndarray:
+    """The number in the image of each window's largest entry (..., K); numbers are -1 for entries around the image.
 
     Of equal ones the first; the last NaN, if there are any; never one around the image, however low the others are.
     """
-    best, place = seen.max(-1)
-    values, chosen = best.array, place.array
-    unknown, low = values != values, values == lowest
+    seen = seen.astype(np.float32) if seen.dtype.kind == "V" else seen
+    chosen = seen.argmax(-1)
+    values = np.take_along_axis(seen, chosen[..., None], -1)[..., 0]
+    unknown, low = values != values, values == _lowest(seen.dtype)
     if unknown.any() or (padded and low.any()):
-        size = numbers.shape[-1]
-        last = size - 1 - (seen.array != seen.array)[..., ::-1].argmax(-1)
+        last = numbers.shape[-1] - 1 - (seen != seen)[..., ::-1].argmax(-1)
         inside = np.broadcast_to((numbers >= 0).argmax(-1), chosen.shape)
         chosen = np.where(unknown, last, np.where(low, inside, chosen))
-        best = seen.gather(-1, make(chosen[..., None])).squeeze(-1)
     spread = np.broadcast_to(numbers, (*chosen.shape, numbers.shape[-1]))
-    return best, np.take_along_axis(spread, chosen[..., None], -1)[..., 0]
+    return np.take_along_axis(spread, chosen[..., None], -1)[..., 0]
 
 
 def max_pool1d(
@@ -158,12 +174,12 @@ def _mean_pooled(
     count_include_pad: bool,
     divisor: int | None = None,
 ) -> Tensor:
-    x = batched(name, input, count)
+    x = bent(batched(name, input, count))
     w = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
-    seen = w.of(w.padded(x, 0.0))
+    seen = columns(x, look=w.look(x.shape[2:]))  # (C, *size, N, *places)
     if divisor == 0:
         raise RuntimeError(f"{name}: divisor_override must not be 0")
-    axes = tuple(range(-count, 0))
+    axes = tuple(range(1, 1 + count))
     all_count = all(b == p and (not p or count_include_pad) for (_, b), p in zip(w.ends, w.padding, strict=True))
     if divisor is not None or all_count:
         y = mean_over(divisor or math.prod(w.size), seen, axes)
@@ -171,7 +187,8 @@ def _mean_pooled(
         inside = [(p, p) if count_include_pad else (0, 0) for p in w.padding]  # what ceil_mode adds never counts
         counted = np.pad(np.ones(x.shape[2:], x.array.dtype), inside, constant_values=1)
         rest = [(a - c, b - d) for (a, b), (c, d) in zip(w.ends, inside, strict=True)]
-        y = mean_over(make(w.of(np.pad(counted, rest)).sum(axes)), seen, axes)
+        y = mean_over(make(w.of(np.pad(counted, rest)).sum(tuple(range(-count, 0)))), seen, axes)
+    y = y.movedim(0, 1).contiguous()
     return y.squeeze(0) if input.ndim < x.ndim else y
 
 
@@ -260,7 +277,7 @@ def adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Ten
 
 def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
     """The largest entries of the windows that the axes make together, row by row; those of one size are filled up."""
-    x = batched(name, input, count)
+    x = bent(batched(name, input, count))
     index: Any = (slice(None), slice(None))
     for i, parts in enumerate(_wanted(name, x, output_size, count)):
         bounds = _bounds(x.shape[2 + i], parts)
@@ -268,16 +285,14 @@ def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return
         places = np.array([[min(a + k, b - 1) for k in range(longest)] for a, b in bounds], np.int64)
         shape = [1] * (2 * count)
         shape[i], shape[count + i] = parts, longest
-        index = (*index, make(places.reshape(shape)))
-    numbered = _numbers(x)[tuple(i.array if isinstance(i, Tensor) else i for i in index)]
+        index = (*index, places.reshape(shape))
+    numbered = _numbers(x.shape)[index]
     if not numbered.size:
-        best, found = x.new_zeros(*x.shape[:2], *numbered.shape[2 : 2 + count]), numbered
-        found = np.zeros(tuple(best.shape), np.int64)
-    else:
-        best, found = _largest(
-            x[index].flatten(-count), numbered.reshape(*numbered.shape[: 2 + count], -1), None, False
-        )
-    return _returned(input, best, found, return_indices)
+        found = np.zeros((*x.shape[:2], *numbered.shape[2 : 2 + count]), np.int64)
+        return _returned(input, x.new_zeros(*found.shape), found, return_indices)
+    seen = x.array[index].reshape(*x.shape[:2], *numbered.shape[2 : 2 + count], -1)
+    found = _largest(seen, numbered.reshape(*numbered.shape[: 2 + count], -1), False)
+    return _returned(input, taken(x, places=found), found, return_indices)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
