@@ -5,9 +5,11 @@ What is here changes the stream or says where it stands; what the numbers are ma
 
 from __future__ import annotations
 
+import ctypes
 import math
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Self
@@ -15,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tinygrad_tf import kernels
 from tinygrad_tf._sampling import InvalidRandomArgument
 
 Array = NDArray[Any]
@@ -23,6 +26,9 @@ FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 DEFAULT_SEED = 67280421310721  # of a new Generator, as in PyTorch
 WORDS = 624  # of the twister's state
 FEW = 16  # pairs of normal numbers
+NOWHERE = np.empty(0, np.uint32)
+# Kernels give the same words sooner; numba, which takes half a second to import, is not imported for a few.
+MANY, VERY_MANY, KERNELS = 1 << 12, 1 << 20, "tinygrad_tf.kernels._compile"
 LOW_24_BITS, LOW_21_BITS = np.uint32(0xFFFFFF), np.uint32(0x1FFFFF)
 STEP_24 = np.float32(2.0**-24)
 
@@ -41,6 +47,11 @@ given_out: Callable[[NDArray[np.uint8]], Any] = (
 )  # creation.py, above, makes a state that is given out a tensor
 
 
+def worth_kernels(count: int) -> bool:
+    """Whether kernels make this many words sooner than NumPy does."""
+    return count >= MANY and (count >= VERY_MANY or KERNELS in sys.modules)
+
+
 class Twister:
     """Seeds, states and raw draws (Matsumoto and Nishimura 1998, MT19937, 32 bits a draw).
 
@@ -55,6 +66,7 @@ class Twister:
 
     def _restart(self, seed: int) -> None:
         self._seed = seed
+        self._memory: NDArray[np.uint32] | None = None
         self._twister: Any = None  # made by the first draw, because numpy.random takes 20 ms to import
         self._spare_normal: float | None = None
 
@@ -124,7 +136,23 @@ class Twister:
 
     def _words(self, count: int) -> NDArray[np.uint32]:
         with self._lock:
-            return self._stream().random_raw(count).astype(np.uint32)
+            stream = self._stream()
+            state = self._state() if worth_kernels(count) else None
+            if state is None:
+                return stream.random_raw(count).astype(np.uint32)
+            words, position = kernels.twister.words(state[:WORDS], int(state[WORDS]), count)
+            state[WORDS] = position
+            return words
+
+    def _state(self) -> NDArray[np.uint32] | None:
+        """The words of the state and how many are used up, where NumPy has them; None if it has them elsewhere."""
+        if self._memory is None:
+            stream = self._stream()
+            known: Any = stream.state["state"]
+            address = stream.ctypes.state_address
+            found: Any = np.ctypeslib.as_array((ctypes.c_uint32 * (WORDS + 1)).from_address(address))
+            self._memory = found if [*known["key"], known["pos"]] == found.tolist() else NOWHERE
+        return self._memory if self._memory.size else None
 
     def _long_words(self, count: int) -> NDArray[np.uint64]:
         """64 bits from two draws, the first of them the high half."""
@@ -138,6 +166,12 @@ class Twister:
             high = (words[0::2] & LOW_21_BITS) * 2.0**-21
             return high + words[1::2] * 2.0**-53
         return (self._words(count) & LOW_24_BITS).astype(FLOAT32) * STEP_24
+
+    def _chances(self, count: int, p: float) -> NDArray[np.bool_]:
+        """Whether uniform numbers of float64 lie below p."""
+        if worth_kernels(count):
+            return kernels.twister.chances(self._words(2 * count), p)
+        return self._fractions(count, FLOAT64) < p
 
     def _few_normals(self, count: int) -> NDArray[np.float64]:
         """Standard normals two at a time; an unused second one waits for the next call."""

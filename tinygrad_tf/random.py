@@ -193,7 +193,7 @@ class Generator(Twister):
             shape, number = _shape(shape), float(p)
             if not 0.0 <= number <= 1.0:  # so NaN is outside, too
                 raise InvalidRandomArgument(f"p must be in [0, 1], got {number}")
-            return self._fractions(math.prod(shape), FLOAT64).reshape(shape) < number
+            return self._chances(math.prod(shape), number).reshape(shape)
         chance = np.asarray(p)
         outside = ~((chance >= 0.0) & (chance <= 1.0))
         if outside.any():
