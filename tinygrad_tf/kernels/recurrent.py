@@ -32,8 +32,9 @@ Array = np.ndarray
 KINDS = {"RNN_TANH": RNN_TANH, "RNN_RELU": RNN_RELU, "LSTM": LSTM, "GRU": GRU}
 FEW = HEIGHT  # rows that meet the weight as it lies
 MANY_STEPS = 8  # from here on few rows are worth turning the weight over, for the way back
-SMALLEST_BLOCK = VECTOR_BYTES << 12  # multiply-adds of a step in a block, about 4 microseconds
-MOST_BLOCKS = 8
+# Blocks of a step, and the multiply-adds from which on there are so many: the second one pays from 7 microseconds on;
+# but rows cut into short pieces cost time (8 blocks for 32 x 256 units: 11 ms for 50 steps on two threads, 2: 8 ms).
+BLOCKS = {2: VECTOR_BYTES << 13, 4: VECTOR_BYTES << 18, 8: VECTOR_BYTES << 20}
 
 
 class Kept(NamedTuple):
@@ -126,7 +127,8 @@ def plan(N: int, H: int, G: int, itemsize: int) -> tuple[int, int, int]:
     """(blocks, units in one, room for a packed weight): by size alone, so that results are, too."""
     width = 2 * VECTOR_BYTES // itemsize
     panels = math.ceil(H / width)
-    wanted = max(1, min(panels, MOST_BLOCKS, N * G * H * H * itemsize // 4 // SMALLEST_BLOCK))
+    work = N * G * H * H * itemsize // 4
+    wanted = min(panels, max([1, *[count for count, least in BLOCKS.items() if work >= least]]))
     each = math.ceil(panels / wanted) * width
     return math.ceil(H / each), each, 0 if N <= FEW else panels * width * G * H + 16
 
