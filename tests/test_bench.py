@@ -338,6 +338,15 @@ def test_backward_passes_give_every_gradient() -> None:
         )
 
 
+@pytest.mark.parametrize(("name", "gates"), operations.recurrent_layers().items())
+def test_recurrent_layers_give_every_gradient(name: str, gates: int) -> None:
+    y, *gradients = operations.make(tg, name)()
+    rows = gates * 128
+    assert tuple(y.shape) == (64, 12, 128)
+    assert [tuple(g.shape) for g in gradients] == [(rows, 128), (rows, 128), (rows,), (rows,), (64, 12, 128)]
+    assert all(g.abs().sum().item() > 0 for g in gradients)
+
+
 def test_adamw_moves_every_weight_of_the_model() -> None:
     sizes = sorted(p.numel() for p in gpt.build(tg, gpt.CONFIGURATIONS["mac"]).parameters())
     run = operations.make(tg, "AdamW, all weights")

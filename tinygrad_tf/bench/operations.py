@@ -52,12 +52,18 @@ def functions() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
     }
 
 
+def recurrent_layers() -> dict[str, int]:
+    """The names of recurrent layers, forward and backward, each with its number of gates."""
+    return {f"{kind} {MAC.context}x{MAC.batch}x{C}": gates for kind, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))}
+
+
 def names() -> dict[str, float]:
     """All operations by name, each with the multiply-adds of its products; 0 where these are not what counts."""
     found: dict[str, float] = {name: M * K * N for name, (_, M, K, N) in products().items()}
     for name in functions():
         work = ROWS * 4 * C * C if name.startswith("linear") else 0
         found[f"{name} forward"], found[f"{name} forward + backward"] = work, 3 * work
+    found |= {layer: 3 * gates * 2 * ROWS * C * C for layer, gates in recurrent_layers().items()}
     return {**found, "AdamW, all weights": 0}
 
 
@@ -67,6 +73,8 @@ def make(torch: Any, name: str) -> Run:
         return _product(torch, *products()[name])
     if name.startswith("AdamW"):
         return _adamw(torch)
+    if name in recurrent_layers():
+        return _recurrent_layer(torch, name.split()[0])
     base, backward = name.removesuffix(" + backward"), name.endswith("backward")
     function, shapes = functions()[base.removesuffix(" forward")]
     return _function(torch, function, shapes, backward)
@@ -112,6 +120,28 @@ def _function(torch: Any, function: Callable[..., Any], shapes: list[tuple[int, 
         results = [y.detach(), *(x.grad for x in inputs)]
         for x in inputs:
             x.grad = None
+        return results
+
+    return run
+
+
+def _recurrent_layer(torch: Any, kind: str) -> Run:
+    """A step through time of all weights: outputs, and the gradients of input and parameters."""
+    generator = np.random.default_rng(0)
+    layer = getattr(torch.nn, kind)(C, C)
+    leaves = list(layer.parameters())
+    with torch.no_grad():
+        for parameter in leaves:
+            parameter.copy_(torch.from_numpy(_array(generator, *parameter.shape) / C**0.5))
+    x, upper = (torch.from_numpy(_array(generator, MAC.context, MAC.batch, C)) for _ in range(2))
+    leaves.append(x.requires_grad_(True))
+
+    def run() -> list[Any]:
+        y, _ = layer(x)
+        y.backward(upper)
+        results = [y.detach(), *(leaf.grad for leaf in leaves)]
+        for leaf in leaves:
+            leaf.grad = None
         return results
 
     return run
