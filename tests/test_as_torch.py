@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,11 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
         "distributed.elastic.multiprocessing.errors.record",
         "cuda.amp.grad_scaler.GradScaler",
         "autograd.variable.Variable",
+        "nn.modules.module._IncompatibleKeys",
+        "nn.modules.utils._ntuple",
+        "nn.modules.pixelshuffle.PixelShuffle",
+        "nn.init._calculate_correct_fan",
+        "serialization.add_safe_globals",
     ],
 )
 def test_names_are_in_the_files_where_pytorch_has_them(name: str) -> None:
@@ -223,6 +229,8 @@ def test_what_needs_a_gpu_or_processes_is_refused_when_it_is_used() -> None:
     ):
         with pytest.raises(RuntimeError, match="CPU alone, in one process: torch"):
             call()
+    with pytest.raises(RuntimeError, match=r"downloads nothing: torch\.hub\.load cannot be used"):
+        tg.hub.load("owner/repository", "model")
     with pytest.raises(RuntimeError, match=r"compiles no C\+\+: torch\.utils\.cpp_extension\.load cannot be used"):
         tg.utils.cpp_extension.load("scan", ["scan.cpp"])
 
@@ -260,6 +268,57 @@ def test_the_writer_keeps_what_it_is_given(tmp_path: Path) -> None:
     assert lines[3]["text"] == "as before" and (lines[4]["counts"], lines[4]["edges"]) == ([1, 1, 1], [0, 1, 2, 3])
     assert lines[5]["settings"] == {"lr": "0.1"} and (lines[6]["tag"], lines[6]["value"]) == ("hparams/loss", 2.0)
     assert [(x["tag"], x["left_out"]) for x in lines[7:]] == [("digit", "image"), ("", "graph")]
+
+
+def test_a_writer_that_was_closed_goes_on(tmp_path: Path) -> None:
+    writer = tg.utils.tensorboard.SummaryWriter(tmp_path)
+    writer.close()
+    writer.flush()
+    writer.add_scalar("loss", 0.5, 1)
+    writer.close()
+    assert json.loads((tmp_path / "scalars.jsonl").read_text())["value"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "settings"),
+    [
+        ("add", [[[1.0, 2.0], [3.0]]], {"alpha": 2}),
+        ("sub", [1.5], {}),
+        ("mul", [[2.0, 3]], {}),
+        ("lerp", [[[1.0, 2.0], [3.0]], 0.25], {}),
+        ("addcmul", [[[1.0, 2.0], [3.0]], [[2.0, 2.0], [0.5]], 0.5], {}),
+        ("addcdiv", [[[1.0, 2.0], [3.0]], [[2.0, 2.0], [0.5]]], {"value": 2}),
+        ("sqrt", [], {}),
+        ("norm", [], {}),
+    ],
+)
+def test_lists_of_tensors_as_in_pytorch(name: str, others: list[Any], settings: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tg):
+        tensors = [t.tensor([1.0, 4.0]), t.tensor([9.0])]
+        own = [[t.tensor(o) if isinstance(o, list) else o for o in x] if isinstance(x, list) else x for x in others]
+        results = [getattr(t, f"_foreach_{name}")(tensors, *own, **settings)]
+        assert type(results[0]) is tuple
+        if name != "norm":
+            getattr(t, f"_foreach_{name}_")(tensors, *own, **settings)
+            results.append(tensors)
+        found.append([[x.tolist() for x in r] for r in results])
+    assert found[0] == found[1]
+
+
+def test_lists_of_tensors_fit_each_other() -> None:
+    with pytest.raises(RuntimeError, match="_foreach_mul_: lists must be of one length, got 1 and 2"):
+        tg._foreach_mul_([tg.ones(1)], [1.0, 2.0])
+
+
+def test_files_read_the_same_whatever_is_allowed(tmp_path: Path) -> None:
+    with tg.serialization.safe_globals([dict]):
+        tg.save({"a": tg.ones(1)}, tmp_path / "a.pt")
+    tg.serialization.add_safe_globals([dict])
+    assert tg.load(tmp_path / "a.pt")["a"].item() == 1.0
+    with pytest.warns(FutureWarning, match="is the older name of interpolate"):
+        assert tg.nn.functional.upsample_nearest(tg.ones(1, 1, 2), scale_factor=2).shape == (1, 1, 4)
 
 
 def test_importing_the_package_does_not_load_as_torch() -> None:

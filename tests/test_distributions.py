@@ -50,13 +50,50 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
         x[0], scale_tril=t.linalg.cholesky(_covariance(t, x))
     ),
 }
+
+
+def _flow(d: ModuleType, x: Any) -> Any:
+    """Two numbers at once, through transforms with and without parameters."""
+    parts = [d.transforms.SigmoidTransform().inv, d.transforms.AffineTransform(x[1, :2], x[2, :2].exp(), event_dim=1)]
+    return d.TransformedDistribution(d.Uniform(x[0, :2] * 0.0, 1.0), parts)
+
+
+MADE |= {
+    "Cauchy": lambda t, d, x: d.Cauchy(x[0], x[1].exp()),
+    "HalfNormal": lambda t, d, x: d.HalfNormal(x[1].exp()),
+    "Multinomial": lambda t, d, x: d.Multinomial(5, x.exp()),
+    "Multinomial of logits": lambda t, d, x: d.Multinomial(3, logits=x),
+    "MixtureSameFamily": lambda t, d, x: d.MixtureSameFamily(d.Categorical(logits=x), d.Normal(x, x.exp())),
+    "MixtureSameFamily of vectors": lambda t, d, x: d.MixtureSameFamily(
+        d.Categorical(logits=x[0]), d.Independent(d.Normal(x.t(), x.t().exp()), 1)
+    ),
+    "TransformedDistribution": lambda t, d, x: _flow(d, x),
+    "TransformedDistribution widened": lambda t, d, x: d.TransformedDistribution(
+        d.Normal(x[0, 0], 1.0), [d.transforms.AffineTransform(x[1], -2.0), d.transforms.TanhTransform()]
+    ),
+    "TransformedDistribution softplus": lambda t, d, x: d.TransformedDistribution(
+        d.Normal(x, 1.0), [d.transforms.ComposeTransform([d.transforms.SoftplusTransform()])]
+    ),
+}
 WITH_GRADIENTS = (
     "Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal", "Gumbel", "LogNormal",
-    "Relaxed", "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT",
+    "Relaxed", "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT", "Cauchy", "HalfNormal", "Transformed",
 )  # fmt: skip
-WITH_MEANS = ("Geometric", "Poisson", "Binomial", "NegativeBinomial")
-NO_DIVERGENCE = ("Uniform", "LogNormal", "Relaxed", "StudentT", "NegativeBinomial")
-NO_ENTROPY = ("Uniform", "Relaxed", "Poisson", "NegativeBinomial")  # of Uniform: see below
+WITH_MEANS = ("Geometric", "Poisson", "Binomial", "NegativeBinomial", "Multinomial", "Mixture")
+NO_MEANS = ("Relaxed", "Transformed", "Cauchy")
+NO_DIVERGENCE = (
+    "Cauchy",
+    "HalfNormal",
+    "Multinomial",
+    "Mixture",
+    "Transformed",
+    "Uniform",
+    "LogNormal",
+    "Relaxed",
+    "StudentT",
+    "NegativeBinomial",
+)
+NO_ENTROPY = ("Uniform", "Relaxed", "Poisson", "NegativeBinomial", "Mixture", "Transformed")  # of Uniform: see below
 COARSE = ("Gamma", "Chi2", "Dirichlet", "Beta", "StudentT")  # PyTorch takes implicit gradients from tables
 X = np.random.default_rng(2).normal(size=(3, 4))
 
@@ -76,7 +113,7 @@ def asked(t: ModuleType, d: ModuleType, name: str) -> list[Any]:
         answers += [made.entropy()]
     if name.startswith(WITH_GRADIENTS):
         answers += [made.rsample((2,))]
-    if name.startswith((*WITH_GRADIENTS, *WITH_MEANS)) and not name.startswith("Relaxed"):
+    if name.startswith((*WITH_GRADIENTS, *WITH_MEANS)) and not name.startswith(NO_MEANS):
         answers += [made.mean, made.variance, made.stddev]
     if not name.startswith(NO_DIVERGENCE):
         answers += [d.kl_divergence(made, MADE[name](t, d, x.detach() * 0.5))]
@@ -94,6 +131,85 @@ def test_distribution_as_in_pytorch(name: str) -> None:
         assert tuple(got.shape) == tuple(want.shape) and str(got.dtype) == str(want.dtype)
         rtol = 2e-3 if name.startswith(COARSE) and place == len(found) else 1e-6
         np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=rtol, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["Normal", "Uniform", "Cauchy", "HalfNormal", "TransformedDistribution widened"])
+def test_shares_below_a_value_as_in_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    import torch.distributions as theirs
+
+    found = []
+    for t, d in ((tg, D), (torch, theirs)):
+        x = t.tensor(X, requires_grad=True)
+        made = MADE[name](t, d, x)
+        t.manual_seed(1)
+        share = made.cdf(made.sample((3,)))
+        value = made.icdf(t.full(made.batch_shape, 0.3, dtype=t.float64))
+        (share.square().sum() + value.square().sum()).backward()
+        found.append([share.detach().numpy(), value.detach().numpy(), x.grad.numpy()])
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-12)
+
+
+def test_the_way_back_through_a_transform() -> None:
+    x = tg.randn(3, 4, dtype=tg.float64, generator=tg.Generator().manual_seed(0))
+    parts = [D.ExpTransform(), D.AffineTransform(1.0, 3.0), D.ExpTransform().inv, D.SigmoidTransform(cache_size=1)]
+    for transform in (*parts, D.TanhTransform(), D.SoftplusTransform(), D.ComposeTransform(parts)):
+        y = transform(x.abs() + 0.1 if transform is parts[2] else x)
+        back = transform.inv(y)
+        assert transform.bijective and transform.codomain.check(y).all()
+        np.testing.assert_allclose(transform(back).numpy(), y.numpy(), rtol=1e-12)
+        same = transform.log_abs_det_jacobian(back, y) + transform.inv.log_abs_det_jacobian(y, back)
+        assert not same.any()
+    y = parts[3](x)
+    assert parts[3].inv(y) is x and parts[3](x) is y
+    assert D.identity_transform(x) is x and not D.identity_transform.log_abs_det_jacobian(x, x).any()
+
+
+def test_a_transform_of_ones_own() -> None:
+    class Cubed(D.Transform):
+        domain = codomain = D.constraints.real
+        bijective = True
+
+        def _call(self, x: tg.Tensor) -> tg.Tensor:
+            return x**3
+
+        def _inverse(self, y: tg.Tensor) -> tg.Tensor:
+            return y.sign() * y.abs() ** (1 / 3)
+
+        def log_abs_det_jacobian(self, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+            return (3 * x**2).log()
+
+    made = D.TransformedDistribution(D.Normal(tg.zeros(2), 1.0), Cubed())
+    wanted = D.Normal(0.0, 1.0).log_prob(tg.tensor(2.0)).item() - np.log(12)
+    np.testing.assert_allclose(made.log_prob(tg.tensor([8.0, 8.0])).numpy(), wanted, rtol=1e-5)
+    assert made.batch_shape == (2,) and made.support is not None and "Cubed()" in repr(made)
+
+
+def test_constraints_hold_or_not() -> None:
+    c, x = D.constraints, tg.tensor([-1.0, 0.0, 0.5, 1.0, tg.nan])
+    assert c.real.check(x).tolist() == [True, True, True, True, False]
+    assert c.positive.check(x).tolist() == [False, False, True, True, False]
+    assert c.unit_interval.check(x).tolist() == [False, True, True, True, False]
+    assert c.boolean.check(x).tolist() == [False, True, False, True, False]
+    assert c.positive_integer.check(x).tolist() == [False, False, False, True, False]
+    assert c.integer_interval(0, 0).check(x).tolist() == [False, True, False, False, False]
+    assert c.less_than(0.0).check(x).tolist() == [True, False, False, False, False]
+    assert not c.real_vector.check(x) and c.real_vector.event_dim == 1
+    assert c.simplex.check(tg.tensor([[0.5, 0.5], [0.5, 0.6]])).tolist() == [True, False]
+    assert c.lower_cholesky.check(tg.eye(2)) and not c.lower_cholesky.check(tg.ones(2, 2))
+    assert repr(c.positive) == "GreaterThan(lower_bound=0.0)"
+
+
+def test_distributions_repeated() -> None:
+    for made in (D.Normal(0.0, 1.0), D.Gamma(1.0, 2.0), D.Bernoulli(0.5), D.Cauchy(0.0, 1.0), D.LogNormal(0.0, 1.0)):
+        more = made.expand((2, 3))
+        assert type(more) is type(made) and more.batch_shape == more.sample().shape == (2, 3)
+        np.testing.assert_allclose(more.log_prob(tg.ones(2, 3)).numpy(), made.log_prob(tg.tensor(1.0)).item())
+    rows = D.Independent(D.Normal(tg.zeros(3), 1.0), 1).expand((2,))
+    assert rows.sample().shape == (2, 3) and rows.log_prob(tg.zeros(2, 3)).shape == (2,)
+    counts = D.Multinomial(4, tg.ones(3)).expand((2,))
+    assert counts.sample((5,)).shape == (5, 2, 3) and counts.mean.shape == (2, 3)
 
 
 def test_texts_and_shapes() -> None:
@@ -165,6 +281,17 @@ def test_moments_where_there_are_none() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
+        (lambda: D.Multinomial(0.5, tg.ones(2)), NotImplementedError, "total_count must be a whole number"),
+        (lambda: D.Multinomial(2, tg.ones(2)).log_prob(tg.ones(2) * 2), ValueError, "counts that add up to 2"),
+        (lambda: D.MixtureSameFamily(D.Normal(0.0, 1.0), D.Normal(0.0, 1.0)), ValueError, "must be a Categorical"),
+        (
+            lambda: D.MixtureSameFamily(D.Categorical(tg.ones(2)), D.Normal(tg.zeros(3), 1.0)),
+            ValueError,
+            r"component_distribution must be 2, got \(3,\)",
+        ),
+        (lambda: D.TransformedDistribution(D.Normal(0.0, 1.0), [tg.exp]), ValueError, "transforms must be Transforms"),
+        (lambda: D.ExpTransform(cache_size=2), ValueError, "ExpTransform: cache_size must be 0 or 1, got 2"),
+        (lambda: D.Gamma(1.0, 1.0).cdf(tg.ones(1)), NotImplementedError, "Gamma: has no cdf"),
         (lambda: D.Normal(0.0, -1.0), ValueError, "Normal: scale must be positive, got -1.0"),
         (lambda: D.Uniform(1.0, 0.0), ValueError, "Uniform: low must be below high"),
         (lambda: D.Bernoulli(1.5), ValueError, r"Bernoulli: probs must be in \[0, 1\]"),

@@ -1321,3 +1321,40 @@ def test_losses_refuse_the_integers_that_pytorch_refuses() -> None:
         scores, ids = t.ones(2, 3).long(), t.tensor([0, 1])
         for name in ("cross_entropy", "nll_loss", "multi_margin_loss"):
             assert refused(t, name, scores, ids) is NotImplementedError
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((4, 2, 3), 2), ((2, 3, 3, 4), 1), ((3, 2, 1, 2, 3), 1)])
+def test_dirac_weights_hand_channels_on(shape: tuple[int, ...], groups: int) -> None:
+    torch = pytest.importorskip("torch")
+    found = [t.nn.init.dirac_(t.full(shape, 2.0), groups).tolist() for t in (tg, torch)]
+    assert found[0] == found[1]
+    with pytest.raises(ValueError, match=r"3 to 5 dimensions, got shape \(2, 2\)"):
+        tg.nn.init.dirac_(tg.ones(2, 2))
+    with pytest.raises(ValueError, match="groups must divide the 3 outputs, got 2"):
+        tg.nn.init.dirac_(tg.ones(3, 2, 1), 2)
+
+
+def test_modes_are_switched_by_each_modules_own_train() -> None:
+    """As adapters that merge their weights into a layer's do, and layers that are never to train."""
+
+    class Frozen(nn.BatchNorm1d):
+        def train(self, mode: bool = True) -> Frozen:
+            return super().train(False)
+
+    model = nn.Sequential(nn.Sequential(Frozen(2)), nn.Dropout())
+    assert model.train() is model and model[1].training and not model[0][0].training
+    model.eval()
+    assert not any(module.training for module in model.modules())
+
+
+def test_lists_of_parameters_in_a_list_of_parameters() -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (tg, torch):
+        rows = t.nn.ParameterList([t.nn.ParameterList([t.ones(2), t.zeros(1)]), t.nn.Parameter(t.ones(3))])
+        rows[0].append(t.ones(4))
+        shapes = {name: tuple(p.shape) for name, p in rows.named_parameters()}
+        found.append((shapes, list(rows.state_dict()), len(rows), len(rows[0]), type(rows[0]).__name__))
+    assert found[0] == found[1]
+    with pytest.raises(TypeError, match="a list or dictionary of parameters holds tensors, got int"):
+        tg.nn.ParameterList([3])

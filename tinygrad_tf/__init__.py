@@ -93,7 +93,7 @@ def _look_further(package: str, name: str) -> _Any:
     return _importlib.import_module(f"{__name__}.as_torch").find(package, name)
 
 
-_packages = "autograd fft linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler special utils"
-for _package in ("", "utils.data", *_packages.split()):
+_packages = "autograd fft linalg nn nn.attention nn.functional nn.init nn.utils optim optim.lr_scheduler serialization"
+for _package in ("", "special", "utils", "utils.data", *_packages.split()):
     _module = _sys.modules[f"{__name__}.{_package}".rstrip(".")]
     _module.__dict__["__getattr__"] = _partial(_look_further, _package)

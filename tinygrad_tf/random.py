@@ -210,6 +210,23 @@ class Generator(Twister):
         values *= -1.0 / float(rate)
         return values.astype(dtype, copy=False).reshape(shape)
 
+    def cauchy(self, shape: Shape, median: float, width: float, dtype: DTypeLike = np.float32) -> Array:
+        """Of the Cauchy distribution with that median and half width, as `Tensor.cauchy_`."""
+        shape, dtype = _shape(shape), _floating(dtype)
+        if not width > 0.0:
+            raise InvalidRandomArgument(f"sigma must be positive, got {width}")
+        values = np.tan(np.pi * (self._fractions(math.prod(shape), FLOAT64) - 0.5)) * width + median
+        return values.astype(dtype, copy=False).reshape(shape)
+
+    def geometric(self, shape: Shape, chance: float) -> Array:
+        """Tries until one succeeds, each with probability `chance`, as `Tensor.geometric_`."""
+        shape = _shape(shape)
+        if not 0.0 < chance < 1.0:
+            raise InvalidRandomArgument(f"p must be in (0, 1), got {chance}")
+        fractions = self._fractions(math.prod(shape), FLOAT64)
+        with np.errstate(divide="ignore"):
+            return np.ceil(np.log(fractions) / np.log1p(-chance)).reshape(shape)
+
     def multinomial(self, probabilities: Array, num_samples: int, replacement: bool = False) -> NDArray[np.int64]:
         """Draw `num_samples` indices per row of weights (rows, n) or (n,), as `torch.multinomial`.
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import tinygrad_tf
 from tinygrad_tf._version import __version__
+from tinygrad_tf.as_torch._lists import of_lists
 from tinygrad_tf.as_torch._stand_ins import (
     OutOfMemoryError,
     ReduceOp,
     SDPBackend,
     SummaryWriter,
     Variable,
-    _foreach_copy_,
+    allowed,
     compile,
     cudnn_flags,
     data_parallel_class,
@@ -54,11 +55,12 @@ OWN_PARTS = (  # parts of this package's own Transformers, in nn
 
 def _modules() -> dict[str, dict[str, Any]]:
     """Names that are not in the package's own tree, by module; "" is torch itself."""
-    from tinygrad_tf import amp, func, nn
+    from tinygrad_tf import amp, distributions, func, nn
     from tinygrad_tf.engine import RemovableHandle
     from tinygrad_tf.func import _trees
     from tinygrad_tf.methods.types import TYPE_NAMES
     from tinygrad_tf.nn import recurrent
+    from tinygrad_tf.nn._state import IncompatibleKeys
     from tinygrad_tf.nn.multihead import NonDynamicallyQuantizableLinear as last_map
     from tinygrad_tf.utils import data
 
@@ -66,7 +68,9 @@ def _modules() -> dict[str, dict[str, Any]]:
     shares = {"DistributedSampler": refused_class("utils.data.distributed.DistributedSampler")}
     cuda: tuple[str, ...] = ("set_device", "synchronize", "current_device", "get_device_name", "get_device_properties")
     cuda += ("get_device_capability", "Stream", "Event", "stream", "mem_get_info", "current_stream", "get_rng_state")
-    cuda += ("set_rng_state", "memory_stats", "memory_summary", "cudart")
+    cuda += ("set_rng_state", "memory_stats", "memory_summary", "cudart", "device", "graph")
+    downloads: tuple[str, ...] = ("load", "load_state_dict_from_url", "download_url_to_file", "list", "help")
+    to_extend: tuple[str, ...] = ("load", "load_inline", "CppExtension", "CUDAExtension", "BuildExtension")
     processes: tuple[str, ...] = (
         "init_process_group",
         "destroy_process_group",
@@ -95,7 +99,8 @@ def _modules() -> dict[str, dict[str, Any]]:
             "memory_format": memory_format,
             **{form.name: form for form in memory_format},
             "vmap": func.vmap,
-            "_foreach_copy_": _foreach_copy_,
+            **of_lists(),
+            "has_mps": False,
             "newaxis": None,
             "OutOfMemoryError": OutOfMemoryError,
             "set_default_device": set_default_device,
@@ -132,6 +137,12 @@ def _modules() -> dict[str, dict[str, Any]]:
             "get_rng_state_all": list,
             **{name: refused_class(f"cuda.{name}") for name in TYPE_NAMES.values()},
         },
+        "hub": {name: refused(f"hub.{name}", "downloads nothing") for name in downloads},
+        "utils.model_zoo": {"load_url": refused("utils.model_zoo.load_url", "downloads nothing")},
+        "onnx": {"export": refused("onnx.export", "writes no other programs' files (see save)")},
+        "serialization": dict.fromkeys(("add_safe_globals", "clear_safe_globals", "safe_globals"), allowed),
+        **{f"distributions.{file}": {name: getattr(distributions, name)} for file, name in DISTRIBUTIONS.items()},
+        "_C": {"_LinAlgError": tinygrad_tf.linalg.LinAlgError},
         "cuda.amp": {
             "autocast": lambda *args, **kwargs: amp.autocast("cuda", enabled=False),
             "GradScaler": amp.GradScaler,
@@ -161,13 +172,13 @@ def _modules() -> dict[str, dict[str, Any]]:
             "benchmark": False,
             "deterministic": True,
             "is_available": no,
+            "enabled": True,
             "version": nothing,
             "flags": cudnn_flags,
         },
         **{f"backends.{name}": {"is_available": no} for name in ("mkl", "mkldnn", "openmp")},
         "distributed": {
-            "is_available": no,
-            "is_initialized": no,
+            **dict.fromkeys(("is_available", "is_initialized", "is_nccl_available", "is_mpi_available"), no),
             "ReduceOp": ReduceOp,
             **{name: refused_class(f"distributed.{name}") for name in ("ProcessGroup", "Work")},
             **{name: refused(f"distributed.{name}") for name in processes},
@@ -185,26 +196,30 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "nn.utils.stateless": {"functional_call": func.functional_call},
         "_vmap_internals": {"_vmap": func.vmap},
-        **{path: {"has_torch_function": no} for path in ("overrides", "nn.functional")},
+        "overrides": {"has_torch_function": no},
+        "nn.functional": {"has_torch_function": no, **{name: _upsampled(mode) for name, mode in OLDER_RESIZES.items()}},
         "nn.init": {name: older(getattr(nn.init, f"{name}_")) for name in OLDER_INITS},
         "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm"), "RNNBase": recurrent.RNNBase},
         "nn.utils": {"clip_grad_norm": older(nn.utils.clip_grad_norm_)},
         "nn.parallel": {
             **data_parallel,
+            **{name: refused(f"nn.parallel.{name}") for name in ("data_parallel", "scatter", "gather", "replicate")},
             "DistributedDataParallel": refused_class("nn.parallel.DistributedDataParallel"),
         },
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
         **dict.fromkeys(("nn.modules", *(f"nn.modules.{file}" for file in FILES_OF_LAYERS)), _layers()),
         "nn.modules.transformer": _layers() | _parts_of_stacks(),
         "nn.modules.linear": _layers() | {last_map.__name__: last_map},
-        "nn.modules.utils": {name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple"), 1)},
+        "nn.modules.module": _layers() | {"_IncompatibleKeys": IncompatibleKeys},
+        "nn.modules.utils": {
+            "_ntuple": _repeated,
+            **{name: _repeated(n) for n, name in enumerate(("_single", "_pair", "_triple", "_quadruple"), 1)},
+        },
         "nn.utils.clip_grad": _functions(nn.utils) | {"clip_grad_norm": older(nn.utils.clip_grad_norm_)},
         "nn.utils.convert_parameters": _functions(nn.utils),
         "autograd.variable": {"Variable": Variable},
         "utils.hooks": {"RemovableHandle": RemovableHandle},
-        "utils.cpp_extension": {
-            name: refused(f"utils.cpp_extension.{name}", "compiles no C++") for name in ("load", "load_inline")
-        },
+        "utils.cpp_extension": {name: refused(f"utils.cpp_extension.{name}", "compiles no C++") for name in to_extend},
         **dict.fromkeys(("utils.data", "utils.data.distributed"), shares),
         "utils.data._utils.collate": {"default_collate": data.default_collate, "default_convert": data.default_convert},
         "types": {"Number": int | float | bool, "Device": typing.Any, "_size": typing.Any},
@@ -222,10 +237,11 @@ def _modules() -> dict[str, dict[str, Any]]:
             "annotate": lambda kind, value: value,
             "ScriptModule": script_module_class(),
             "ScriptFunction": refused_class("jit.ScriptFunction"),
+            **{name: refused(f"jit.{name}", "has no files of compiled models (see save)") for name in ("save", "load")},
             **dict.fromkeys(("is_scripting", "is_tracing"), no),
         },
         "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
-        "compiler": {"disable": itself, "allow_in_graph": itself, "is_compiling": no},
+        "compiler": {"disable": itself, "allow_in_graph": itself, "is_compiling": no, "reset": nothing},
         "_dynamo": {"disable": itself, "allow_in_graph": itself, "reset": nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
         "_inductor.config": {"coordinate_descent_tuning": False},
@@ -265,19 +281,45 @@ def _repeated(count: int) -> Any:
     return lambda size: (size,) * count if isinstance(size, (int, float)) else tuple(size)
 
 
+def _upsampled(mode: str) -> Any:
+    """What interpolate was called before it had modes."""
+    from tinygrad_tf.nn import functional
+
+    def interpolate(input: Any, size: Any = None, scale_factor: Any = None) -> Any:
+        align = {} if mode == "nearest" else {"align_corners": True}
+        return functional.interpolate(input, size, scale_factor, mode, **align)
+
+    return older(interpolate)
+
+
 def _is_layer_of_pytorch(name: str, value: Any) -> bool:
     return inspect.isclass(value) and hasattr(value, "register_buffer") and name not in OWN_PARTS
 
 
+DISTRIBUTIONS = {  # files in which PyTorch has those that stand together here
+    "beta": "Beta",
+    "binomial": "Binomial",
+    "chi2": "Chi2",
+    "negative_binomial": "NegativeBinomial",
+    "poisson": "Poisson",
+    "studentT": "StudentT",
+}
+OLDER_RESIZES = {"upsample_nearest": "nearest", "upsample_bilinear": "bilinear"}
 OLDER_INITS = (  # names that these had before they ended in _
     "constant", "eye", "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "uniform", "xavier_normal",
     "xavier_uniform",
 )  # fmt: skip
 FILES_OF_LAYERS = (  # below torch.nn.modules
-    "activation", "batchnorm", "container", "conv", "distance", "dropout", "flatten", "instancenorm", "linear", "loss",
-    "module", "normalization", "padding", "pooling", "rnn", "sparse", "transformer", "upsampling",
+    "activation", "batchnorm", "container", "conv", "distance", "dropout", "flatten", "fold", "instancenorm", "linear",
+    "loss", "module", "normalization", "padding", "pixelshuffle", "pooling", "rnn", "sparse", "transformer",
+    "upsampling",
 )  # fmt: skip
-ELSEWHERE = ("nn.modules.", "nn.utils.clip_grad", "nn.utils.convert_parameters")  # where names are a second time
+ELSEWHERE = (
+    "distributions.",
+    "nn.modules.",
+    "nn.utils.clip_grad",
+    "nn.utils.convert_parameters",
+)  # where names are a second time
 ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, too
     "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu", "conv1d",
     "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",

@@ -8,9 +8,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -75,6 +75,12 @@ def profiler_parts() -> dict[str, Any]:
     return {"profile": refused_class("profiler.profile", why), "ProfilerActivity": ProfilerActivity, **functions}
 
 
+@contextlib.contextmanager
+def allowed(classes: Any = None) -> Iterator[None]:
+    """Classes that PyTorch may make while it reads a file. Here a file makes none, whatever is allowed: see load."""
+    yield
+
+
 def compile(model: Any = None, **settings: Any) -> Any:
     """The model or function itself: kernels are compiled already, and Python code stays code that you can step into."""
     return (lambda function: function) if model is None else model
@@ -105,12 +111,6 @@ def set_default_device(device: Any) -> None:
 def set_default_tensor_type(kind: Any) -> None:
     """The type of tensors made of Python floats: torch.DoubleTensor, or its name."""
     tinygrad_tf.set_default_dtype(tinygrad_tf.zeros(0).type(kind).dtype)
-
-
-def _foreach_copy_(targets: Sequence[Any], sources: Sequence[Any], non_blocking: bool = False) -> None:
-    """Copy each source into its target."""
-    for target, source in zip(targets, sources, strict=True):
-        target.copy_(source)
 
 
 class SDPBackend(enum.Enum):
@@ -165,7 +165,10 @@ class SummaryWriter:
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, *args: Any, **kwargs: Any):
         self.log_dir = str(Path("runs", time.strftime("%b%d_%H-%M-%S")) if log_dir is None else log_dir)
         Path(self.log_dir).mkdir(parents=True, exist_ok=True)
-        self.file = open(Path(self.log_dir, "scalars.jsonl"), "a", encoding="utf-8")  # noqa: SIM115 - closed by close
+        self.file = self._opened()
+
+    def _opened(self) -> TextIO:
+        return open(Path(self.log_dir, "scalars.jsonl"), "a", encoding="utf-8")
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, *args: Any, **kwargs: Any
@@ -173,6 +176,8 @@ class SummaryWriter:
         self._write(tag, global_step, value=float(scalar_value))
 
     def _write(self, tag: str, step: int | None, **content: Any) -> None:
+        if self.file.closed:  # PyTorch's goes on, too
+            self.file = self._opened()
         self.file.write(json.dumps({"tag": tag, **content, "step": step, "time": time.time()}) + "\n")
 
     def add_scalars(self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None) -> None:
@@ -202,7 +207,8 @@ class SummaryWriter:
         return self.log_dir
 
     def flush(self) -> None:
-        self.file.flush()
+        if not self.file.closed:
+            self.file.flush()
 
     def close(self) -> None:
         self.file.close()

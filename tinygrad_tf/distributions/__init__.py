@@ -7,6 +7,7 @@ parameters (Kingma and Welling, 2014). `log_prob` and `entropy` are differentiab
 
 from tinygrad_tf.distributions.bernoulli import Bernoulli as Bernoulli
 from tinygrad_tf.distributions.categorical import Categorical as Categorical
+from tinygrad_tf.distributions.cauchy import Cauchy as Cauchy
 from tinygrad_tf.distributions.counts import (
     Binomial as Binomial,
 )
@@ -29,36 +30,67 @@ from tinygrad_tf.distributions.kl import kl_divergence as kl_divergence
 from tinygrad_tf.distributions.kl import register_kl as register_kl
 from tinygrad_tf.distributions.laplace import Laplace as Laplace
 from tinygrad_tf.distributions.log_normal import LogNormal as LogNormal
+from tinygrad_tf.distributions.mixture_same_family import MixtureSameFamily as MixtureSameFamily
+from tinygrad_tf.distributions.multinomial import Multinomial as Multinomial
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal as MultivariateNormal
 from tinygrad_tf.distributions.normal import Normal as Normal
 from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical as OneHotCategorical
 from tinygrad_tf.distributions.relaxed_categorical import RelaxedOneHotCategorical as RelaxedOneHotCategorical
 from tinygrad_tf.distributions.student_t import StudentT as StudentT
+from tinygrad_tf.distributions.transformed_distribution import (
+    HalfNormal as HalfNormal,
+)
+from tinygrad_tf.distributions.transformed_distribution import (
+    TransformedDistribution as TransformedDistribution,
+)
+from tinygrad_tf.distributions.transforms import AbsTransform as AbsTransform
+from tinygrad_tf.distributions.transforms import AffineTransform as AffineTransform
+from tinygrad_tf.distributions.transforms import ComposeTransform as ComposeTransform
+from tinygrad_tf.distributions.transforms import ExpTransform as ExpTransform
+from tinygrad_tf.distributions.transforms import SigmoidTransform as SigmoidTransform
+from tinygrad_tf.distributions.transforms import SoftplusTransform as SoftplusTransform
+from tinygrad_tf.distributions.transforms import TanhTransform as TanhTransform
+from tinygrad_tf.distributions.transforms import Transform as Transform
+from tinygrad_tf.distributions.transforms import identity_transform as identity_transform
 from tinygrad_tf.distributions.uniform import Uniform as Uniform
 
 __all__ = [
+    "AbsTransform",
+    "AffineTransform",
     "Bernoulli",
     "Beta",
     "Binomial",
     "Categorical",
+    "Cauchy",
     "Chi2",
+    "ComposeTransform",
     "Dirichlet",
     "Distribution",
+    "ExpTransform",
     "Exponential",
     "Gamma",
     "Geometric",
     "Gumbel",
+    "HalfNormal",
     "Independent",
     "Laplace",
     "LogNormal",
+    "MixtureSameFamily",
+    "Multinomial",
     "MultivariateNormal",
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
     "Poisson",
     "RelaxedOneHotCategorical",
+    "SigmoidTransform",
+    "SoftplusTransform",
     "StudentT",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
     "Uniform",
+    "identity_transform",
     "kl_divergence",
     "register_kl",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from tinygrad_tf import creation
@@ -69,6 +70,30 @@ class Distribution:
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability, or of its density, at `value`."""
         raise NotImplementedError(f"{type(self).__name__}: has no log_prob")
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of a number that is at most `value`."""
+        raise NotImplementedError(f"{type(self).__name__}: has no cdf")
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The number that is not exceeded with probability `value`."""
+        raise NotImplementedError(f"{type(self).__name__}: has no icdf")
+
+    def expand(self, batch_shape: Any) -> Any:
+        """The same distributions, repeated without copies to fill `batch_shape`.
+
+        >>> from tinygrad_tf.distributions import Normal
+        >>> Normal(0.0, 1.0).expand((3,)).sample().shape
+        torch.Size([3])
+        """
+        new, old = copy.copy(self), len(self.batch_shape)
+        for name, held in vars(self).items():
+            if isinstance(held, Distribution):
+                setattr(new, name, held.expand((*batch_shape, *held.batch_shape[old:])))
+            elif isinstance(held, Tensor):
+                setattr(new, name, held.expand(*batch_shape, *held.shape[old:]))
+        new.batch_shape = Size(batch_shape)
+        return new
 
     def entropy(self) -> Tensor:
         """The mean of -log_prob."""

@@ -27,6 +27,12 @@ class Uniform(Distribution):
         inside = ((value >= self.low) & (value < self.high)).to(self.low.dtype)
         return inside.log() - (self.high - self.low).log()
 
+    def cdf(self, value: Tensor) -> Tensor:
+        return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return value * (self.high - self.low) + self.low
+
     def entropy(self) -> Tensor:
         return (self.high - self.low).log()
 

@@ -65,6 +65,14 @@ class FillingMethods(engine.Tensor):
         """Exponential random numbers with mean 1 / lambd."""
         return self._drawn(lambda shape: random.or_default(generator).exponential(shape, lambd, self.array.dtype))
 
+    def cauchy_(self, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+        """Random numbers of the Cauchy distribution with that median and half width."""
+        return self._drawn(lambda shape: random.or_default(generator).cauchy(shape, median, sigma, self.array.dtype))
+
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Tensor:
+        """How many tries it takes until one succeeds, each with probability p: from 1 on."""
+        return self._drawn(lambda shape: random.or_default(generator).geometric(shape, p))
+
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
         """1 with probability p (a number, or a tensor with one for each element), else 0."""
         if isinstance(p, engine.Tensor):

@@ -150,16 +150,16 @@ class ModuleList(_Indexed):
 
 
 class ParameterList(_Indexed):
-    """A list of parameters that are found; tensors in it become Parameters."""
+    """A list of parameters that are found; tensors in it become Parameters. Such lists may stand in it, too."""
 
     def __init__(self, values: Iterable[Any] | None = None):
         super().__init__(values)
 
     def _entries(self) -> dict[str, Any]:
-        return self._parameters
+        return {name: entry for name, entry in self.__dict__.items() if name.isdigit()}
 
     def _set(self, name: str, entry: Any) -> None:
-        setattr(self, name, _as_parameter(entry))
+        setattr(self, name, entry if isinstance(entry, Module) else _as_parameter(entry))
 
     def extra_repr(self) -> str:
         return "\n".join(f"  ({name}): {_described(p, str(p.dtype))}" for name, p in self._parameters.items())

@@ -65,6 +65,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return gains[nonlinearity]
 
 
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
+    return _calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"]
+
+
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Uniform within gain sqrt(6 / (fan in + fan out)) (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6.0 / sum(_calculate_fan_in_and_fan_out(tensor)))
@@ -77,12 +83,10 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    if mode not in ("fan_in", "fan_out"):
-        raise ValueError(f"mode must be 'fan_in' or 'fan_out', got {mode!r}")
     if not tensor.array.size:
         warnings.warn("a tensor without elements is not initialised: there is nothing to draw", stacklevel=3)
         return 0.0
-    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_fan_in_and_fan_out(tensor)[mode == "fan_out"])
+    return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
 def kaiming_uniform_(
@@ -136,3 +140,27 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ValueError(f"eye_: needs 2 dimensions, got shape {tensor.array.shape}")
     return _put(tensor, np.eye(*tensor.array.shape))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Convolution weights (out, in, *kernel) that hand each channel on as it is (Zagoruyko and Komodakis, 2017): 1 in
+    the kernel's middle, from input i to output i of each group.
+
+    >>> from tinygrad_tf import zeros
+    >>> dirac_(zeros(2, 1, 3), groups=2)
+    tensor([[[0., 1., 0.]],
+    <BLANKLINE>
+            [[0., 1., 0.]]])
+    """
+    shape = tensor.array.shape
+    if len(shape) not in (3, 4, 5):
+        raise ValueError(f"dirac_: needs weights (out, in, *kernel) of 3 to 5 dimensions, got shape {shape}")
+    if groups < 1 or shape[0] % groups:
+        raise ValueError(f"dirac_: groups must divide the {shape[0]} outputs, got {groups}")
+    values = np.zeros(shape)
+    middle = tuple(size // 2 for size in shape[2:])
+    for output in range(shape[0]):
+        channel = output % (shape[0] // groups)
+        if channel < shape[1]:
+            values[(output, channel, *middle)] = 1
+    return _put(tensor, values)

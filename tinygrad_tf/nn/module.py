@@ -226,9 +226,10 @@ class Module(Hooked):
         """Switch dropout and the like on (or, with mode=False, off) in this module and all inside it."""
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode must be True or False, got {mode!r:.60}")
-        for module in self.modules():
-            if module.training is not mode:
-                module.training = mode
+        if self.training is not mode:
+            self.training = mode
+        for module in self.children():  # by their own train: a part may stay as it is, or do something more
+            module.train(mode)
         return self
 
     def eval(self) -> Self:
