@@ -8,6 +8,7 @@ import operator
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -1077,3 +1078,23 @@ def test_numbers_that_floats_cannot_hold_are_refused_as_in_pytorch(name: str) ->
             except RuntimeError:
                 refused.append(True)
         assert refused[0] is refused[1], dtype
+
+
+@pytest.mark.parametrize(("name", "count"), [("add", 1), ("sub", 1), ("addcmul", 2), ("addcdiv", 2)])
+def test_the_factor_before_the_operands_as_older_programs_have_it(name: str, count: int) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (tg, torch):
+        x, operands = t.tensor([1.0, 2.0]), [t.tensor([3.0, 4.0]), t.tensor([4.0, 8.0])][:count]
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            torch.set_warn_always(True)
+            results = [getattr(x, f"{name}_")(-0.25, *operands)]
+            if count == 1:
+                results.append(getattr(x, name)(-0.5, *operands))
+            torch.set_warn_always(False)
+        assert len(told) == len(results) and all(issubclass(w.category, UserWarning) for w in told)
+        found.append([r.tolist() for r in results])
+    assert found[0] == found[1]
+    with pytest.raises(TypeError, match=rf"write {name}\(.*=...\); got the operands"):
+        getattr(tg.ones(2), f"{name}_")(1, *[2] * count)

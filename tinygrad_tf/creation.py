@@ -509,6 +509,7 @@ def randint_like(
     dtype: Any = None,
     device: Any = None,
     requires_grad: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
     """randint_like(input, high) or randint_like(input, low, high): see randint."""
     kind = _kind(dtype, input.array.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -43,6 +44,18 @@ def plain_data(data: Any) -> Any:
     if isinstance(data, (list, tuple)) and not NUMBERS.issuperset(map(type, data)):
         return [plain_data(d) for d in data]
     return data
+
+
+def factor_first(call: str, name: str, first: Any, *others: Any) -> tuple[Any, ...]:
+    """The operands, and behind them the factor `name` that PyTorch's programs once gave before them: add_(-lr, grad).
+
+    call: how it is written today, which a warning says.
+    """
+    if len(others) != call.count(",") + 1 or not isinstance(others[-1], Tensor):
+        given = ", ".join(type(x).__name__ for x in (first, *others))
+        raise TypeError(f"write {call}, {name}=...); got the operands {given}")
+    warnings.warn(f"the factor before the operands is the older form of {call}, {name}=...)", stacklevel=3)
+    return (*others, first)
 
 
 def in_place(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

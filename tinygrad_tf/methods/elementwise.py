@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinygrad_tf import engine
 from tinygrad_tf.dtypes import array_dtype
-from tinygrad_tf.methods._tools import in_place, numpy_names, operand
+from tinygrad_tf.methods._tools import factor_first, in_place, numpy_names, operand
 from tinygrad_tf.ops import elementwise, softmax, special
 from tinygrad_tf.ops._types import check_floats
 
@@ -21,12 +21,16 @@ class ElementwiseMethods(engine.Tensor):
 
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
-    def add(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def add(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """self + alpha * other."""
+        if older:
+            other, alpha = factor_first("add(other", "alpha", other, *older)
         return elementwise.with_alpha(elementwise.add, self, operand(other), operand(alpha))
 
-    def sub(self, other: Operand, *, alpha: Operand = 1) -> Tensor:
+    def sub(self, other: Operand, *older: Operand, alpha: Operand = 1) -> Tensor:
         """self - alpha * other."""
+        if older:
+            other, alpha = factor_first("sub(other", "alpha", other, *older)
         return elementwise.with_alpha(elementwise.sub, self, operand(other), operand(alpha))
 
     def mul(self, other: Operand) -> Tensor:
@@ -61,12 +65,16 @@ class ElementwiseMethods(engine.Tensor):
         """From self (weight 0) to end (weight 1) in a straight line."""
         return elementwise.lerp(self, end, operand(weight))
 
-    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1) -> Tensor:
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Operand = 1) -> Tensor:
         """self + value * tensor1 * tensor2."""
+        if older:
+            tensor1, tensor2, value = factor_first("addcmul(tensor1, tensor2", "value", tensor1, tensor2, *older)
         return elementwise.addcmul(self, tensor1, tensor2, operand(value))
 
-    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: Operand = 1) -> Tensor:
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: Operand = 1) -> Tensor:
         """self + value * tensor1 / tensor2."""
+        if older:
+            tensor1, tensor2, value = factor_first("addcdiv(tensor1, tensor2", "value", tensor1, tensor2, *older)
         return elementwise.addcdiv(self, tensor1, tensor2, operand(value))
 
     subtract, multiply, divide, true_divide, negative = sub, mul, div, div, neg
