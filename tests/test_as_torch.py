@@ -109,6 +109,7 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
     x = tg.zeros(1, 2, 3, 3).to(memory_format=tg.channels_last).contiguous(memory_format=tg.contiguous_format)
     assert x.is_contiguous(memory_format=tg.contiguous_format)
     assert tg.empty_like(x, memory_format=tg.preserve_format).shape == x.shape
+    assert tg.randint_like(x, 3, memory_format=tg.preserve_format).shape == x.shape
     assert isinstance(tg.nn.Conv2d(1, 1, 1).to(memory_format=tg.channels_last), tg.nn.Conv2d)
     with tg.profiler.record_function("part"):
         assert tg.autograd.profiler.record_function("f")(len)([1]) == 1
