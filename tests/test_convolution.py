@@ -185,6 +185,30 @@ def test_values_that_can_be_counted() -> None:
     assert F.conv2d(image, tg.ones(1, 1, 2, 2)).is_contiguous()  # so that .view(N, -1) works as in tutorials
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: F.max_pool1d(x, 2),
+        lambda x: F.max_pool2d(x, 2, padding=1, ceil_mode=True),
+        lambda x: F.avg_pool1d(x, 2),
+        lambda x: F.avg_pool2d(x, 3, 2),
+        lambda x: F.adaptive_avg_pool1d(x, 3),
+        lambda x: F.adaptive_avg_pool2d(x, (2, 3)),
+        lambda x: F.adaptive_max_pool1d(x, 3),
+        lambda x: F.adaptive_max_pool2d(x, (3, 2)),
+        lambda x: F.interpolate(x[None], (2, 3), mode="area"),
+        lambda x: F.pad(x, (2, 1), "reflect"),
+        lambda x: F.pad(x, (2, 1), "replicate"),
+        lambda x: F.nll_loss(x[0], tg.tensor([1, 0, 2, 2])),
+    ],
+)
+def test_second_derivatives_of_straight_pieces_are_zero_and_not_missing(function: Callable[[Any], Any]) -> None:
+    x = tg.from_numpy(spread(1, 4, 5)).requires_grad_()
+    (slope,) = tg.autograd.grad(function(x).sum(), x, create_graph=True)
+    (curvature,) = tg.autograd.grad(slope.sum(), x)
+    assert curvature.shape == x.shape and not curvature.any()
+
+
 def test_channels_are_dropped_as_a_whole() -> None:
     tg.manual_seed(0)
     dropped = F.dropout2d(tg.ones(8, 16, 3, 3), 0.5).numpy().reshape(8 * 16, 9)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -702,6 +703,44 @@ def test_inference_mode_marks_what_is_made_in_it() -> None:
     assert found == marked(torch)
     with pytest.raises(TypeError, match="set_grad_enabled: mode must be True or False, got 'no'"):
         tg.set_grad_enabled("no")  # type: ignore[arg-type]
+
+
+SWITCHES: list[Callable[[Any], Any]] = [
+    lambda t: t.no_grad(),
+    lambda t: t.enable_grad(),
+    lambda t: t.inference_mode(),
+    lambda t: t.inference_mode(False),
+    lambda t: t.set_grad_enabled(True),
+    lambda t: t.set_grad_enabled(False),
+]
+
+
+def nested(t: Any, switches: Sequence[Callable[[Any], Any]]) -> list[tuple[bool, ...]]:
+    """What holds inside each of the switches, entered one after the other, and after each was left again."""
+    x, found = t.ones(2, requires_grad=True), []
+
+    def note() -> None:
+        found.append((t.is_grad_enabled(), t.is_inference_mode_enabled(), (x * 2).requires_grad))
+
+    def enter(rest: Sequence[Callable[[Any], Any]]) -> None:
+        note()
+        if rest:
+            with rest[0](t):
+                enter(rest[1:])
+            rest[0](t)(enter)(rest[1:])  # the same for a decorated function
+            note()
+
+    enter(switches)
+    return found
+
+
+def test_in_inference_mode_nothing_is_recorded_however_switches_are_nested() -> None:
+    with tg.inference_mode(), tg.enable_grad():
+        assert tg.is_grad_enabled()
+        assert not (tg.ones(2, requires_grad=True) * 2).requires_grad
+    torch = pytest.importorskip("torch")
+    for switches in itertools.product(SWITCHES, repeat=3):
+        assert nested(tg, switches) == nested(torch, switches)
 
 
 def test_generators_switch_only_while_they_run() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -19,11 +20,10 @@ class _Switch:
         self.before: list[bool] = []
 
     def __enter__(self) -> None:
-        self.before.append(mode.grad)
-        mode.grad = self.on
+        self.before.append(_set(self.on))
 
     def __exit__(self, *_: Any) -> None:
-        mode.grad = self.before.pop()
+        _set(self.before.pop())
 
     def again(self) -> _Switch:
         """One more of its kind, for one call of a decorated function."""
@@ -102,7 +102,7 @@ class no_grad(_Named):
 
 
 class enable_grad(_Named):
-    """Record again inside a no_grad block.
+    """Record again inside a no_grad block. Inside inference_mode nothing is recorded all the same.
 
     >>> with no_grad(), enable_grad():
     ...     is_grad_enabled()
@@ -143,9 +143,10 @@ class inference_mode(_Switch):
     clone = again
 
     def __enter__(self) -> None:
-        super().__enter__()
+        self.before.append(is_grad_enabled())
         self.inferring.append(mode.inference)
         mode.inference = self.mode
+        _set(self.on)
         mark_storages(True)
 
     def __exit__(self, *_: Any) -> None:
@@ -188,22 +189,32 @@ class set_grad_enabled(_Switch):
 
     def __enter__(self) -> None:
         self.before.append(self.found)
-        mode.grad = self.on
+        _set(self.on)
 
     def __call__(self, function: Callable[..., Any]) -> Any:
-        mode.grad = self.found
+        _set(self.found)
         return super().__call__(function)
 
 
+class _Asked(threading.local):
+    """Whether recording is switched on in inference mode, where nothing is recorded: PyTorch tells it all the same."""
+
+    in_vain = False
+
+
+_asked = _Asked()
+
+
 def _set(on: bool) -> bool:
-    before, mode.grad = mode.grad, on
+    before = is_grad_enabled()
+    mode.grad, _asked.in_vain = on and not mode.inference, on and mode.inference
     return before
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations are recorded in this thread.
+    """Whether recording is switched on in this thread; in inference mode nothing is recorded all the same.
 
     >>> is_grad_enabled()
     True
     """
-    return mode.grad
+    return mode.grad or _asked.in_vain

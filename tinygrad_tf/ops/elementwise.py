@@ -402,7 +402,7 @@ def constant_in(g: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @primitive(x=lambda g, x: constant_in(g, x))
 def bent(x: np.ndarray) -> np.ndarray:
-    """x, for functions made of straight pieces by `where`: their second derivative is 0 then, and not missing."""
+    """x, for functions made of straight pieces: their second derivative is 0 then, and not missing, as in PyTorch."""
     return x
 
 

@@ -16,7 +16,7 @@ from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category, check_floats
 from tinygrad_tf.ops.activation import softplus
-from tinygrad_tf.ops.elementwise import abs_, exp, log, where
+from tinygrad_tf.ops.elementwise import abs_, bent, exp, log, where
 from tinygrad_tf.ops.loss import binary_cross_entropy_, check_target
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.tensor import Tensor
@@ -84,7 +84,7 @@ def nll_loss(
     safe, dim = np.where(counts, ids, 0), 0 if len(shape) == 1 else 1
     check_range("nll_loss: target", safe, shape[dim], dim)
     weights = counts.astype(input.dtype)
-    picked = input.gather(dim, make(np.expand_dims(safe, dim))).squeeze(dim)
+    picked = bent(input).gather(dim, make(np.expand_dims(safe, dim))).squeeze(dim)
     if weight is not None:
         weights = weights * weight.array[safe]
     losses = where(make(counts), -picked * make(weights), 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 from tinygrad_tf.creation import full
 from tinygrad_tf.engine import make
 from tinygrad_tf.ops._types import fitting
+from tinygrad_tf.ops.elementwise import bent
 from tinygrad_tf.tensor import Tensor
 
 PAD_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}  # PyTorch's names: NumPy's
@@ -44,6 +45,7 @@ def _padded_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> 
     """Padding that repeats entries is indexing by positions that were padded in the same way."""
     if mode not in PAD_MODES:
         raise NotImplementedError(f"pad: mode must be 'constant' or one of {sorted(PAD_MODES)}, got {mode!r}")
+    input = bent(input)
     for dim, (before, after) in enumerate(pairs):
         size = input.array.shape[dim]
         limit = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))

@@ -263,7 +263,7 @@ def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ..
 
 def adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
     """Each mean of its own window alone: a product with a matrix would carry NaN from one window to all."""
-    x = batched(name, input, count)
+    x = bent(batched(name, input, count))
     for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
         length = x.shape[dim]
         if parts and length % parts == 0:
