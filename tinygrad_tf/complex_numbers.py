@@ -7,12 +7,12 @@ methods below. Everything else has to be done with the parts (`x.real`, `x.imag`
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
 
-from tinygrad_tf.creation import zeros_like
 from tinygrad_tf.dtypes import DType
 from tinygrad_tf.functions import atan2, get_default_dtype, stack, where
 from tinygrad_tf.methods.composed import as_methods
@@ -295,7 +295,7 @@ def angle(input: Tensor | ComplexTensor) -> Tensor:
     if not isinstance(input, Tensor):
         raise wants_tensor("angle", "input", input)
     real = input if input.is_floating_point() else input.to(get_default_dtype())
-    return ComplexTensor(real, zeros_like(real)).angle()
+    return where(real < 0, math.pi, where(real == real, real.sign() * 0.0, real))
 
 
 def is_complex(input: Tensor | ComplexTensor) -> bool:

@@ -14,7 +14,7 @@ from tinygrad_tf.creation import arange, ones
 from tinygrad_tf.dtypes import bool_
 from tinygrad_tf.engine import expand, make
 from tinygrad_tf.functions import get_default_dtype, stack
-from tinygrad_tf.methods._tools import all_tensors, check_all, named, numpy_names, operand
+from tinygrad_tf.methods._tools import all_tensors, check_all, in_place, named, numpy_names, operand
 from tinygrad_tf.methods.composed import as_methods
 from tinygrad_tf.ops import elementwise, linalg, order, reduce, shape, special
 from tinygrad_tf.tensor import Size, Tensor
@@ -176,6 +176,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     modes = [f"use_mm_for_euclid_dist{end}" for end in ("_if_necessary", "")] + ["donot_use_mm_for_euclid_dist"]
     if compute_mode not in modes:
         raise ValueError(f"cdist: compute_mode must be one of {', '.join(modes)}, got {compute_mode!r}")
+    if min(x1.ndim, x2.ndim) < 2:
+        raise RuntimeError(f"cdist: x1 and x2 must be (..., rows, D), got {tuple(x1.shape)} and {tuple(x2.shape)}")
     return linalg.cdist(x1, x2, p)
 
 
@@ -532,3 +534,8 @@ as_methods(
     "sinc slice_scatter vdot vsplit xlogy",
     globals(),
 )
+_in_place = {
+    f"{name}_": in_place(globals()[name])
+    for name in ("copysign", "deg2rad", "erfc", "heaviside", "hypot", "rad2deg", "sinc", "xlogy")
+}
+as_methods(Tensor, " ".join(_in_place), _in_place)

@@ -90,7 +90,10 @@ writing_gradients = threading.Lock()
 
 @primitive(view=True, x=lambda g: g)
 def expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    return np.broadcast_to(x, shape)
+    found = np.broadcast_to(x, shape)
+    if x.flags.writeable and type(x) is np.ndarray:  # what may not be written to is told by the strides
+        found.flags.writeable = True
+    return found
 
 
 @primitive(g=lambda h, shapes: expand(h, shape=shapes[0]))

@@ -476,6 +476,8 @@ class Tensor(
         return elementwise.abs_(self)
 
     def __invert__(self) -> Tensor:
+        if self.is_floating_point():
+            raise TypeError(f"~: needs bool or integer tensors, got {self.dtype}; compare first (x != 0)")
         return compare.bitwise_not(self)
 
     def __pos__(self) -> Tensor:

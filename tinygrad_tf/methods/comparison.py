@@ -84,7 +84,11 @@ class ComparisonMethods(engine.Tensor):
         return compare.bitwise_right_shift(self, operand(other))
 
     bitwise_and_, bitwise_or_, bitwise_xor_ = in_place(bitwise_and), in_place(bitwise_or), in_place(bitwise_xor)
+    bitwise_not_, bitwise_left_shift_ = in_place(bitwise_not), in_place(bitwise_left_shift)
+    bitwise_right_shift_, logical_xor_ = in_place(bitwise_right_shift), in_place(logical_xor)
     logical_and_, logical_or_, logical_not_ = in_place(logical_and), in_place(logical_or), in_place(logical_not)
+    eq_, ne_, lt_, le_, gt_, ge_ = in_place(eq), in_place(ne), in_place(lt), in_place(le), in_place(gt), in_place(ge)
+    not_equal_, less_, less_equal_, greater_, greater_equal_ = ne_, lt_, le_, gt_, ge_
 
     def isnan(self) -> Tensor:
         """Where there is no number."""

@@ -225,10 +225,13 @@ class ElementwiseMethods(engine.Tensor):
     arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
     exp2_, log2_, log10_, logit_ = in_place(exp2), in_place(log2), in_place(log10), in_place(logit)
     asin_, acos_, atan_, sinh_, cosh_ = in_place(asin), in_place(acos), in_place(atan), in_place(sinh), in_place(cosh)
-    asinh_, acosh_, atanh_ = in_place(asinh), in_place(acosh), in_place(atanh)
+    asinh_, acosh_, atanh_, atan2_ = in_place(asinh), in_place(acosh), in_place(atanh), in_place(atan2)
+    arcsin_, arccos_, arctan_, arcsinh_, arccosh_, arctanh_ = asin_, acos_, atan_, asinh_, acosh_, atanh_
+    arctan2_ = atan2_
     abs_, exp_, expm1_, log_, log1p_ = in_place(abs), in_place(exp), in_place(expm1), in_place(log), in_place(log1p)
     sqrt_, rsqrt_, square_, reciprocal_ = in_place(sqrt), in_place(rsqrt), in_place(square), in_place(reciprocal)
     sin_, cos_, tan_, tanh_ = in_place(sin), in_place(cos), in_place(tan), in_place(tanh)
+    absolute_ = abs_
     sigmoid_, relu_, erf_, erfinv_ = in_place(sigmoid), in_place(relu), in_place(erf), in_place(erfinv)
 
     # --- choices --------------------------------------------------------------------------------------------------
@@ -303,5 +306,6 @@ class ElementwiseMethods(engine.Tensor):
         in_place(trunc),
         in_place(round),
     )
+    sgn_, fix_ = sign_, trunc_
     clamp_, clip_, clamp_min_, clamp_max_ = in_place(clamp), in_place(clip), in_place(clamp_min), in_place(clamp_max)
     masked_fill_, nan_to_num_, frac_ = in_place(masked_fill), in_place(nan_to_num), in_place(frac)

@@ -46,6 +46,8 @@ def _source(name: str, src: Any, index: Tensor, x: Tensor) -> Any:
         return fitting(name, _number(name, "src", src), x.array.dtype)
     _check_same_dtype(name, "src", src, x)
     shape = index.array.shape
+    if not index.array.size:
+        return make(np.empty(shape, x.array.dtype))
     if src.array.ndim != len(shape) or any(m < n for m, n in zip(src.array.shape, shape, strict=True)):
         raise RuntimeError(f"{name}: src of shape {src.array.shape} is too small for an index of shape {shape}")
     return src if src.array.shape == shape else getitem(src, index=(*(slice(n) for n in shape), ...))
@@ -242,5 +244,5 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
     count = int(np.count_nonzero(chosen[0]))
     if source.array.size < count:
         raise RuntimeError(f"masked_scatter: the mask asks for {count} elements, source has {source.array.size}")
-    first = np.unravel_index(np.arange(count), source.array.shape)
-    return assign(x, getitem(source, index=first), index=chosen)
+    first = np.unravel_index(np.arange(count), source.array.shape or (1,))
+    return assign(x, getitem(source, index=first if source.array.ndim else (None,) * count), index=chosen)

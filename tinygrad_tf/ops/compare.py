@@ -38,8 +38,12 @@ ge = _binary("ge", np.greater_equal)
 def _integers(name: str, arrays: list[Any]) -> list[Any]:
     arrays = promoted(name, arrays)
     if arrays[0].dtype.kind not in "biu":
-        raise RuntimeError(f"{name}: needs bool or integer tensors, got {arrays[0].dtype}; compare first (x != 0)")
+        raise _no_bits(name, arrays[0])
     return arrays
+
+
+def _no_bits(name: str, x: Any) -> NotImplementedError:
+    return NotImplementedError(f"{name}: needs bool or integer tensors, got {x.dtype}; compare first (x != 0)")
 
 
 def _truths(name: str, arrays: list[Any]) -> list[Any]:
@@ -58,7 +62,7 @@ logical_xor = _binary("logical_xor", np.logical_xor, _truths)
 
 def bitwise_not(x: Tensor) -> Any:
     if category(x.array.dtype) == 2:
-        raise TypeError(f"bitwise_not: needs bool or integer tensors, got {x.array.dtype}; compare first (x != 0)")
+        raise _no_bits("bitwise_not", x.array)
     return make(~x.array)
 
 

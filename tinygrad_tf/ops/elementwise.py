@@ -226,8 +226,9 @@ def square(x: Any) -> Any:
     return x * x
 
 
-def reciprocal(x: Any) -> Any:
-    return div(1.0, x)
+@primitive(prepare=float_input, x=lambda g, result: -g * (result * result))
+def reciprocal(x: np.ndarray) -> np.ndarray:
+    return 1 / x
 
 
 def rsqrt(x: Any) -> Any:
@@ -264,9 +265,7 @@ def atan2(a: Any, b: Any) -> np.ndarray:
     return np.arctan2(a, b)
 
 
-@primitive(
-    prepare=promoted_to_float, a=lambda g, a, result: g * exp(a - result), b=lambda g, b, result: g * exp(b - result)
-)
+@primitive(prepare=promoted_to_float, a=lambda g, a, b: g * sigmoid(a - b), b=lambda g, a, b: g * sigmoid(b - a))
 def logaddexp(a: Any, b: Any) -> np.ndarray:
     """log(e^a + e^b) without overflow."""
     return np.logaddexp(a, b)
@@ -274,7 +273,7 @@ def logaddexp(a: Any, b: Any) -> np.ndarray:
 
 def _divisible(name: str, arrays: list[Any]) -> list[Any]:
     a, b = promoted(name, arrays)
-    if np.asarray(b).dtype.kind in "biu" and np.asarray(a).dtype.kind in "biu" and not np.all(b):
+    if np.asarray(b).dtype.kind in "biu" and np.asarray(a).dtype.kind in "biu" and not np.all(b) and np.size(a):
         raise RuntimeError(f"{name}: integer division by zero")
     return [a, b]
 
@@ -331,7 +330,7 @@ def lerp(start: Any, end: Any, weight: Any) -> Any:
     return start + (end - start) * weight
 
 
-def _together(*operands: Any) -> list[Any]:
+def together(*operands: Any) -> list[Any]:
     """Tensors in their common dtype, so that small integers do not overflow before they meet a larger dtype."""
     dtype = result_type(*(x.array if isinstance(x, Tensor) else x for x in operands))
     return [cast(x, dtype=dtype) if isinstance(x, Tensor) and x.array.dtype != dtype else x for x in operands]
@@ -340,19 +339,19 @@ def _together(*operands: Any) -> list[Any]:
 def with_alpha(operation: Any, x: Any, other: Any, alpha: Any) -> Any:
     """operation(x, alpha * other), for add and sub."""
     if type(alpha) is not int or alpha != 1:
-        together = _together(x, other)
-        other = mul(together[1], as_factor(operation.name, "alpha", alpha, together[0].array.dtype))
+        like, other = together(x, other)
+        other = mul(other, as_factor(operation.name, "alpha", alpha, like.array.dtype))
     return operation(x, other)
 
 
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    x, a, b = _together(x, a, b)
+    x, a, b = together(x, a, b)
     value = as_factor("addcmul", "value", value, wide(x.array.dtype))
     return x + (a * b if value == 1 else a * b * value)
 
 
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    x, a, b = _together(x, a, b)
+    x, a, b = together(x, a, b)
     check_floats("addcdiv", x)
     value = as_factor("addcdiv", "value", value, wide(x.array.dtype))
     return x + (div(a, b) if value == 1 else div(a, b) * value)
@@ -460,14 +459,17 @@ def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     return _clamp(x, low=bounds[0], high=bounds[1])
 
 
+LARGEST_BFLOAT16 = float.fromhex("0x1.fep127")
+
+
 def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
     """x with NaN and infinities replaced, the latter by the largest and smallest numbers there are."""
     if category(x.array.dtype) < 2:
         return x
-    limits = np.finfo(x.array.dtype) if x.array.dtype.kind == "f" else np.finfo(np.float32)
+    largest = float(np.finfo(x.array.dtype).max) if x.array.dtype.kind == "f" else LARGEST_BFLOAT16
     x = where(x != x, nan, x)
-    x = where(x == math.inf, float(limits.max) if posinf is None else posinf, x)
-    return where(x == -math.inf, float(limits.min) if neginf is None else neginf, x)
+    x = where(x == math.inf, largest if posinf is None else posinf, x)
+    return where(x == -math.inf, -largest if neginf is None else neginf, x)
 
 
 def _prepare_where(name: str, arrays: list[Any]) -> list[Any]:

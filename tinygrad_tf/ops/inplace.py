@@ -108,7 +108,9 @@ def adopt(target: Tensor, result: Tensor | None) -> None:
     base, path = target.view_of
     order = tuple(int(i) for i in np.argsort([-abs(s) for s in base.array.strides], kind="stable"))
     before = make(base.array, base.node, base.storage)
-    base.node = _put_view(before, result, path=path, order=order).node
+    written = _put_view(before, result, path=path, order=order).node
+    hand_over(base.node, written)
+    base.node = written
 
 
 def set_item(target: Any, key: Any, value: Any) -> None:
@@ -118,14 +120,26 @@ def set_item(target: Any, key: Any, value: Any) -> None:
         if mixes(key):
             first, second = split_index(key)
             _set(getitem(target, index=first), second, value)
+        elif 0 in target.array.strides and np.may_share_memory(target.array[key], target.array):
+            _set(getitem(target, index=key), (...,), value)  # where elements share memory, a part may be clear of it
         else:
             _set(target, key, value)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, TypeError) as error:
+        if isinstance(error, TypeError) and not isinstance(value, Tensor):
+            raise
         kind = IndexError if isinstance(error, IndexError) else RuntimeError
         raise kind(f"setitem: {error} (the tensor has shape {target.array.shape})") from None
 
 
+def _fitting_axes(value: Tensor, region: np.ndarray) -> Any:
+    """The value without the axes of size 1 in front that the region it goes to does not have."""
+    more = value.array.ndim - region.ndim
+    return getitem(value, index=(0,) * more) if more > 0 and value.array.shape[:more] == (1,) * more else value
+
+
 def _set(target: Any, key: Any, value: Any) -> None:
+    if isinstance(value, Tensor) and value.array.shape[:1] == (1,):
+        value = _fitting_axes(value, target.array[key])
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         kind = target.array.dtype
         if category(kind) < 2 or kind.itemsize > 2:  # among 16-bit floats PyTorch lets it become inf here

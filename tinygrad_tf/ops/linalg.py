@@ -11,7 +11,7 @@ from tinygrad_tf.engine import Tensor, cast, computed, expand, make, mode, primi
 from tinygrad_tf.ops._precision import lowered
 from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops._types import as_factor, axis, category
-from tinygrad_tf.ops.elementwise import div, mul, where
+from tinygrad_tf.ops.elementwise import div, mul, together, where
 from tinygrad_tf.ops.reduce import norm, sum
 from tinygrad_tf.ops.shape import broadcast_shapes, permute, reshape, unsqueeze
 from tinygrad_tf.regions import wide
@@ -212,6 +212,7 @@ def cdist(a: Tensor, b: Tensor, p: float = 2.0) -> Any:
 
 def cosine_similarity(a: Tensor, b: Tensor, dim: int = 1, eps: float = 1e-8) -> Any:
     """a b / (|a| |b|) along dim, where no length counts as less than eps."""
+    a, b = together(a, b)
     common = broadcast_shapes("cosine_similarity", a.array.shape, b.array.shape)
     both = [t if t.array.shape == common else expand(t, shape=common) for t in (a, b)]
     lengths = [norm(t, 2.0, dim, keepdim=True) for t in both]

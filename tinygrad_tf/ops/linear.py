@@ -58,7 +58,7 @@ without_bias = linear_.twin("mm")
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
-    """x (..., in) with weight (out, in) and bias (out): (..., out)."""
+    """x (..., in) with weight (out, in) and bias (out): (..., out); with weight (in,) one number for each x: (...)."""
     if not isinstance(x, Tensor):
         raise wants_tensor("linear", "input", x)
     if precision.dtype is not None:
@@ -66,8 +66,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     if not isinstance(weight, Tensor):
         raise wants_tensor("linear", "weight", weight)
     shape, wanted = x.array.shape, weight.array.shape
+    if len(wanted) == 1:
+        return matmul(x, weight) if bias is None else matmul(x, weight) + bias
     if len(wanted) != 2:
-        raise RuntimeError(f"linear: weight must have the shape (out, in), got {wanted}")
+        raise RuntimeError(f"linear: weight must have the shape (out, in) or (in,), got {wanted}")
     if not shape or shape[-1] != wanted[1]:
         raise RuntimeError(
             f"linear: the last size of x must be {wanted[1]} (weight is {wanted}), got x of shape {shape}"
@@ -98,17 +100,17 @@ def embedding_reference(weight: Any, *, index: Any, padding_idx: int | None) -> 
 
 
 def _embedding_backward(
-    g: np.ndarray, wanted: list[bool], kept: Any, weight: np.ndarray, index: np.ndarray, padding_idx: int | None
+    g: np.ndarray, wanted: list[bool], kept: int, index: np.ndarray, padding_idx: int | None
 ) -> list[Any]:
-    dweight = kernels.embedding.embedding_backward(g, index, weight.shape[0])
+    dweight = kernels.embedding.embedding_backward(g, index, kept)
     if padding_idx is not None:
         dweight[padding_idx] = 0
     return [dweight]
 
 
 @fused(reference=embedding_reference, backward=_embedding_backward)
-def embedding_(weight: np.ndarray, *, index: np.ndarray, padding_idx: int | None) -> tuple[np.ndarray, None]:
-    return kernels.embedding.embedding(weight, index), None
+def embedding_(weight: np.ndarray, *, index: np.ndarray, padding_idx: int | None) -> tuple[np.ndarray, int]:
+    return kernels.embedding.embedding(weight, index), weight.shape[0]
 
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Any:

@@ -92,6 +92,8 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
     """The k-th smallest along dim (k from 1 on) and where it is."""
     dim = axis("kthvalue", dim, x.array.ndim)
     n = x.array.shape[dim] if x.array.ndim else 1
+    if not n:
+        raise IndexError(f"kthvalue: there is none along dim {dim} of shape {x.array.shape}")
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue: k must be in [1, {n}] for dim {dim} of shape {x.array.shape}, got {k}")
     places = sorted_places(x.array, dim, False)

@@ -182,6 +182,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Any:
     first, last = axis("flatten", start_dim, len(shape)), axis("flatten", end_dim, len(shape))
     if first > last:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} for shape {shape}")
+    if first == last:
+        return x
     return reshape(x, shape=(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
@@ -246,7 +248,7 @@ def stack(tensors: Any, dim: int = 0) -> Any:
     shapes = {t.array.shape for t in tensors}
     if len(shapes) != 1:
         raise RuntimeError(f"stack: needs tensors of one shape, got {sorted(shapes)}")
-    return _joined(stack_, tensors, axis("stack", dim, tensors[0].array.ndim + 1))
+    return _joined(stack_, tensors, axis("stack", dim, tensors[0].array.ndim + 1), tensors)
 
 
 def _cat_rule(g: Any, position: int, shapes: list[tuple[int, ...]], dim: int) -> Any:
@@ -269,21 +271,21 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     if not like:
         raise RuntimeError("cat: 0-d tensors cannot be joined; use stack")
     dim = axis("cat", dim, len(like))
-    tensors = [t for t in tensors if t.array.shape != (0,)] or tensors[:1]  # an empty 1-d tensor fits everywhere
-    for t in tensors:
+    joined = [t for t in tensors if t.array.shape != (0,)] or tensors[:1]  # an empty 1-d tensor fits everywhere
+    for t in joined:
         shape = t.array.shape
         if shape != like and (
             len(shape) != len(like) or shape[:dim] != like[:dim] or shape[dim + 1 :] != like[dim + 1 :]
         ):
             raise RuntimeError(f"cat: sizes must agree in all dimensions but {dim}, got {shapes}")
-    return _joined(cat_, tensors, dim)
+    return _joined(cat_, joined, dim, tensors)
 
 
-def _joined(join: Any, tensors: list[Any], dim: int) -> Any:
-    """Tensors that fit, joined in the dtype that all of them can have."""
-    dtypes = {t.array.dtype for t in tensors}
+def _joined(join: Any, tensors: list[Any], dim: int, given: list[Any]) -> Any:
+    """Tensors that fit, joined in the dtype that all of those given can have."""
+    dtypes = {t.array.dtype for t in given}
     if len(dtypes) > 1:
-        dtype = functools.reduce(promote_types, [t.array.dtype for t in tensors])
+        dtype = functools.reduce(promote_types, [t.array.dtype for t in given])
         tensors = [t if t.array.dtype == dtype else cast(t, dtype=dtype) for t in tensors]
     return join(*tensors, dim=dim)
 

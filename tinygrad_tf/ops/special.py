@@ -44,7 +44,9 @@ def xlog1py(a: Any, b: Any) -> np.ndarray:
 
 
 @primitive(
-    prepare=promoted_to_float, a=lambda g, a, result: g * exp2(a - result), b=lambda g, b, result: g * exp2(b - result)
+    prepare=promoted_to_float,
+    a=lambda g, a, b: div(g, exp2(b - a) + 1.0),
+    b=lambda g, a, b: div(g, exp2(a - b) + 1.0),
 )
 def logaddexp2(a: Any, b: Any) -> np.ndarray:
     """log2(2^a + 2^b) without overflow."""
@@ -91,7 +93,12 @@ def _sinc_slope(x: np.ndarray) -> np.ndarray:
     return np.where(zero, x.dtype.type(0), (np.cos(pi * safe) - np.sin(pi * safe) / (pi * safe)) / safe)
 
 
-@primitive(prepare=float_input, x=lambda g, result: g * exp(result * result) * (math.sqrt(math.pi) / 2))
+def _slope_of_erfinv(g: Any, x: Any) -> Any:
+    y = erfinv(x)
+    return g * exp(y * y) * (math.sqrt(math.pi) / 2)
+
+
+@primitive(prepare=float_input, x=_slope_of_erfinv)
 def erfinv(x: np.ndarray) -> np.ndarray:
     """The inverse of erf: a formula right to 0.2 % (Winitzki, 2008), and two steps of Halley's method from there."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -37,6 +37,11 @@ def check_same_shape(name: str, input: Tensor, target: Tensor) -> None:
         raise ValueError(f"{name}: target must have input's shape {input.array.shape}, got {target.array.shape}")
 
 
+def as_numbers(target: Tensor, input: Tensor) -> Tensor:
+    """Truths as the numbers 0 and 1, which can be subtracted."""
+    return target.to(input.dtype) if target.array.dtype == bool else target
+
+
 def warn_of_broadcasting(name: str, input: Tensor, target: Tensor) -> None:
     """Warn, as PyTorch does, of a target of another shape: broadcasting it is hardly ever meant."""
     if input.array.shape != target.array.shape:

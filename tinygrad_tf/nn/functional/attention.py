@@ -44,7 +44,7 @@ def scaled_dot_product_attention(
         raise RuntimeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
     if enable_gqa and q[-3] % k[-3]:
         raise RuntimeError(f"scaled_dot_product_attention: {q[-3]} query heads are no multiple of {k[-3]} key heads")
-    scale = 1.0 / math.sqrt(q[-1]) if scale is None else float(scale)
+    scale = 1.0 / math.sqrt(max(q[-1], 1)) if scale is None else float(scale)
     if dropout_p > 0.0:
         key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
         mask = _checked_mask(attn_mask, (*q[:-1], k[-2]))

@@ -10,7 +10,13 @@ import numpy as np
 from tinygrad_tf import ops
 from tinygrad_tf._arguments import check_number
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional._reduction import check_same_shape, reduced, reduction_of, warn_of_broadcasting
+from tinygrad_tf.nn.functional._reduction import (
+    as_numbers,
+    check_same_shape,
+    reduced,
+    reduction_of,
+    warn_of_broadcasting,
+)
 from tinygrad_tf.nn.functional.activation import log_softmax, logsigmoid
 from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
@@ -196,7 +202,7 @@ def mse_loss(
     """The mean of (input - target)^2; with weight, the weighted mean."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_broadcasting("mse_loss", input, target)
-    difference = input - target
+    difference = input - as_numbers(target, input)
     check_floats("mse_loss", difference)
     return _weighted("mse_loss", difference * difference, weight, reduction)
 
@@ -238,7 +244,7 @@ def smooth_l1_loss(
     check_number("smooth_l1_loss: beta", beta)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    d = abs_(input - target)
+    d = abs_(input - as_numbers(target, input))
     check_floats("smooth_l1_loss", d)
     return reduced(
         "smooth_l1_loss", d if beta == 0 else where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction
@@ -258,7 +264,7 @@ def huber_loss(
     check_number("huber_loss: delta", delta)
     if not delta > 0:
         raise RuntimeError(f"huber_loss: delta must be above 0, got {delta}")
-    d = abs_(input - target)
+    d = abs_(input - as_numbers(target, input))
     losses = where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
     if weight is not None:
         warn_of_broadcasting("huber_loss", losses, weight)

@@ -32,7 +32,7 @@ def hinge_embedding_loss(
     reduction = reduction_of(size_average, reduce, reduction)
     check_floats("hinge_embedding_loss", input)
     near = where(target != -1, input, 0.0)
-    far = where(target != 1, relu(margin - input), 0.0)
+    far = where(target != 1, clamp(margin - input, 0), 0.0)
     return reduced("hinge_embedding_loss", near + far, reduction)
 
 
@@ -154,7 +154,7 @@ def margin_ranking_loss(
     """max(0, margin - target (input1 - input2)), with target 1 or -1."""
     reduction = reduction_of(size_average, reduce, reduction)
     _check_dimensions("margin_ranking_loss", input1, input2, target)
-    losses = relu(-target * (input1 - input2) + margin)
+    losses = clamp(-target * (input1 - input2) + margin, 0)
     return reduced("margin_ranking_loss", losses, reduction)
 
 
@@ -179,7 +179,7 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced("triplet_margin_loss", relu(near - far + margin), reduction)
+    return reduced("triplet_margin_loss", clamp(near - far + margin, 0), reduction)
 
 
 @raised
@@ -200,4 +200,4 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return reduced("triplet_margin_with_distance_loss", relu(margin + near - far), reduction)
+    return reduced("triplet_margin_with_distance_loss", clamp(margin + near - far, 0), reduction)

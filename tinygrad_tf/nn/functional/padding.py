@@ -45,7 +45,8 @@ def _padded_by_index(input: Tensor, pairs: list[tuple[int, int]], mode: str) -> 
     """Padding that repeats entries is indexing by positions that were padded in the same way."""
     if mode not in PAD_MODES:
         raise NotImplementedError(f"pad: mode must be 'constant' or one of {sorted(PAD_MODES)}, got {mode!r}")
-    input = bent(input)
+    if mode != "circular":
+        input = bent(input)
     for dim, (before, after) in enumerate(pairs):
         size = input.array.shape[dim]
         limit = {"reflect": size - 1, "circular": size}.get(mode, max(before, after))

@@ -263,8 +263,10 @@ def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ..
 
 def adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
     """Each mean of its own window alone: a product with a matrix would carry NaN from one window to all."""
-    x = bent(batched(name, input, count))
-    for dim, parts in enumerate(_wanted(name, x, output_size, count), 2):
+    x = batched(name, input, count)
+    wanted = _wanted(name, x, output_size, count)
+    x = bent(x) if math.prod(wanted) != 1 else x
+    for dim, parts in enumerate(wanted, 2):
         length = x.shape[dim]
         if parts and length % parts == 0:
             x = x.unflatten(dim, (parts, length // parts)).mean(dim + 1)
