@@ -207,7 +207,6 @@ def test_items_without_batches_and_stacked_and_chained_datasets_are_pytorchs(tor
         (lambda: data.StackDataset([1], [1, 2]), r"\[1, 2\]"),
         (lambda: data.StackDataset(), "either all by position or all by name"),
         (lambda: data.random_split(range(5), [2, 2]), r"\[2, 2\].*5"),
-        (lambda: data.TensorDataset(tg.ones(2), tg.ones(3)), r"\[2, 3\]"),
     ],
 )
 def test_misuse_is_told(make: Any, words: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import Tensor
+from tinygrad_tf import Tensor, nn
 from tinygrad_tf.nn import functional as F
 
 INF, NAN = math.inf, math.nan
@@ -187,9 +187,47 @@ def test_norms_of_float16_by_their_references_sum_in_float32(norm: Any) -> None:
         (lambda: tg.ones(2).bitwise_not(), NotImplementedError, "bitwise_not: needs bool or integer tensors"),
         (lambda: ~tg.ones(2), TypeError, "~: needs bool or integer tensors"),
         (lambda: tg.ones(0).kthvalue(1), IndexError, "kthvalue: there is none along dim 0"),
+        (lambda: tg.utils.data.TensorDataset(tg.ones(2), tg.ones(3)), AssertionError, r"\[2, 3\]"),
+        (lambda: nn.MultiheadAttention(0, 3), ValueError, "0 and 3"),
+        (lambda: tg.ones(2).cuda(), AssertionError, "CPU alone"),
+        (lambda: nn.Linear(2, 2).cuda(), AssertionError, "CPU alone"),
         (lambda: tg.cdist(tg.ones(3), tg.ones(3)), RuntimeError, r"cdist: x1 and x2 must be \(..., rows, D\)"),
     ],
 )
 def test_errors_are_pytorchs(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+# --- modules --------------------------------------------------------------------------------------------------------
+
+
+def test_a_parameter_registered_as_none_is_among_the_parameters() -> None:
+    module = nn.Module()
+    module.register_parameter("bias", None)
+    assert module._parameters == {"bias": None} and not list(module.parameters()) and not module.state_dict()
+    module.bias = nn.Parameter(tg.ones(2))
+    assert list(module._parameters) == ["bias"] and module._parameters["bias"] is module.bias
+
+
+def test_state_dicts_tell_the_version_of_each_module() -> None:
+    state = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).state_dict()
+    assert state._metadata == {"": {"version": 1}, "0": {"version": 1}, "1": {"version": 2}}
+
+    class Renamed(nn.Module):
+        _version = 3
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(tg.zeros(1))
+
+        def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+            if local_metadata.get("version", 1) < 3:
+                state_dict[prefix + "weight"] = state_dict.pop(prefix + "w")
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+    module = nn.Sequential(Renamed())
+    module.load_state_dict({"0.w": tg.ones(1)})
+    assert module[0].weight.item() == 1.0
+    module.load_state_dict(nn.Sequential(Renamed()).state_dict())
+    assert module[0].weight.item() == 0.0

@@ -19,7 +19,7 @@ class device:
     >>> import tinygrad_tf as tg
     >>> tg.ones(2).to("cuda")
     Traceback (most recent call last):
-    RuntimeError: tinygrad_tf runs on the CPU alone: device must be 'cpu', got 'cuda'
+    tinygrad_tf._device.NoDevice: tinygrad_tf runs on the CPU alone: device must be 'cpu', got 'cuda'
     """
 
     __slots__ = ("index", "type")
@@ -58,11 +58,15 @@ class device:
 CPU = device()
 
 
+class NoDevice(AssertionError, RuntimeError):
+    """There is the CPU alone: for CUDA PyTorch raises an AssertionError then, for others a RuntimeError."""
+
+
 def checked(wanted: Any) -> device:
-    """The device that an argument `device=` means: None and every spelling of the CPU, or a RuntimeError."""
+    """The device that an argument `device=` means: None and every spelling of the CPU, or NoDevice."""
     if wanted is None or wanted is CPU:
         return CPU
     named = wanted if isinstance(wanted, device) else device(wanted)
     if named.type != "cpu" or named.index not in (None, 0):
-        raise RuntimeError(f"tinygrad_tf runs on the CPU alone: device must be 'cpu', got {str(wanted)!r}")
+        raise NoDevice(f"tinygrad_tf runs on the CPU alone: device must be 'cpu', got {str(wanted)!r}")
     return CPU

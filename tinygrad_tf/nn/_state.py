@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,14 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+class State(OrderedDict[str, Any]):
+    """A state_dict, with the version that each module inside gives its part."""
+
+    def __init__(self, *entries: Any, **more: Any):
+        super().__init__(*entries, **more)
+        self._metadata: dict[str, dict[str, Any]] = OrderedDict()
+
+
 def _own(module: Module) -> dict[str, Any]:
     """The parameters and persistent buffers that a module itself has."""
     kept = {name: module.__dict__.get(name) for name, persistent in module._buffer_names.items() if persistent}
@@ -40,6 +49,9 @@ def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars:
     """Add what the module holds, and what the modules inside it hold, to `state`."""
     for hook in list(module._state_pre_hooks.values()):
         hook(module, prefix, keep_vars)
+    about = {"version": module._version}
+    if hasattr(state, "_metadata"):
+        state._metadata[prefix[:-1]] = about
     for name, tensor in _own(module).items():
         state[prefix + name] = tensor if keep_vars else tensor.detach()
     if hasattr(type(module), "get_extra_state"):
@@ -47,14 +59,14 @@ def collect_state(module: Module, state: dict[str, Any], prefix: str, keep_vars:
     for name, child in module._modules.items():  # by its method, which a class may have changed
         child.state_dict(destination=state, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
     for hook in list(module._state_hooks.values()):
-        hook(module, state, prefix, {})
+        hook(module, state, prefix, about)
 
 
 def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
     """Take `given` over into the module: all of it that has a place there, or nothing and an error."""
     if not isinstance(given, Mapping):
         raise TypeError(f"load_state_dict needs a dictionary of tensors by name, got {type(given).__name__}")
-    given, forgiven, unexpected, errors = _asked(module, dict(given))
+    given, forgiven, unexpected, errors = _asked(module, dict(given), getattr(given, "_metadata", {}))
     own = module.state_dict(keep_vars=True)
     missing = [name for name in own if name not in given and name not in forgiven]
     keys = IncompatibleKeys(missing, [*(name for name in given if name not in own), *unexpected])
@@ -78,7 +90,9 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
     return keys
 
 
-def _asked(module: Module, given: dict[str, Any]) -> tuple[dict[str, Any], set[str], list[str], list[str]]:
+def _asked(
+    module: Module, given: dict[str, Any], about: Mapping[str, dict[str, Any]]
+) -> tuple[dict[str, Any], set[str], list[str], list[str]]:
     """What the modules inside make of `given`; the names that they do not miss; what else they find wrong."""
     missing: list[str] = []
     unexpected: list[str] = []
@@ -87,7 +101,7 @@ def _asked(module: Module, given: dict[str, Any]) -> tuple[dict[str, Any], set[s
     for path, child in module.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
         wanted = names_of_own(child, prefix)
-        child._load_from_state_dict(given, prefix, {}, True, missing, unexpected, errors)
+        child._load_from_state_dict(given, prefix, about.get(path, {}), True, missing, unexpected, errors)
         forgiven |= set(wanted) - set(missing)
     return given, forgiven, unexpected, errors
 

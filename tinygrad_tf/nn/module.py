@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from types import NoneType
 from typing import Any, Self
@@ -18,7 +17,7 @@ from tinygrad_tf.nn._held import Held, HeldBuffers
 from tinygrad_tf.nn._hooks import GivenMore, Hooked, call_with_hooks
 from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
-from tinygrad_tf.nn._state import collect_state, load_state, names_of_own
+from tinygrad_tf.nn._state import State, collect_state, load_state, names_of_own
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
 
@@ -42,6 +41,9 @@ class Module(Hooked):
 
     def __init__(self) -> None:
         self.training = True
+
+    _version = 1  # of what its state_dict holds: classes that change that count on
+    _without: tuple[str, ...] = ()  # parameters that were registered as None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._hooked:
@@ -77,7 +79,8 @@ class Module(Hooked):
 
     @property
     def _parameters(self) -> dict[str, Parameter]:
-        return Held(self, {k: v for k, v in self.__dict__.items() if isinstance(v, Parameter)})
+        found = {k: v for k, v in self.__dict__.items() if isinstance(v, Parameter)}
+        return Held(self, found | {k: None for k in self._without if self.__dict__.get(k) is None})
 
     @property
     def _modules(self) -> dict[str, Module]:
@@ -102,6 +105,8 @@ class Module(Hooked):
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"parameter {name!r} must be a Parameter or None, got {type(param).__name__}")
         self._check_name(name, self._parameters)
+        if param is None:
+            object.__setattr__(self, "_without", (*self._without, name))
         setattr(self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -320,7 +325,7 @@ class Module(Hooked):
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """All parameters and persistent buffers by name. They share memory with the module: copy to keep a snapshot."""
-        state: dict[str, Any] = OrderedDict() if destination is None else destination
+        state: dict[str, Any] = State() if destination is None else destination
         collect_state(self, state, prefix, keep_vars)
         return state
 

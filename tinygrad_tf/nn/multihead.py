@@ -59,7 +59,7 @@ class MultiheadAttention(Module):
     ):
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(
+            raise (ValueError if embed_dim < 1 or num_heads < 1 else AssertionError)(
                 f"MultiheadAttention: embed_dim must be divisible by num_heads, got {embed_dim} and {num_heads}"
             )
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads

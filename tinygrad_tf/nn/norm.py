@@ -116,6 +116,7 @@ class GroupNorm(_Norm):
 class _NormBase(_Norm):
     """What batch and instance norms share: a scale and a shift for each channel, and statistics that may be kept."""
 
+    _version = 2  # since num_batches_tracked is there
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None

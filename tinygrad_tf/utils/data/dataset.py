@@ -65,7 +65,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def __init__(self, *tensors: Tensor):
         if len({t.shape[0] for t in tensors}) > 1:
-            raise ValueError(f"TensorDataset: tensors must have the same length, got {[t.shape[0] for t in tensors]}")
+            raise AssertionError(
+                f"TensorDataset: tensors must have the same length, got {[t.shape[0] for t in tensors]}"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
