@@ -145,6 +145,8 @@ def test_values_that_random_programs_found() -> None:
     assert F.scaled_dot_product_attention(tg.ones(2, 0), tg.ones(3, 0), tg.ones(3, 0)).shape == (2, 0)
     x = tg.ones(2, 3)
     assert x.flatten(1) is x
+    assert F.celu(tg.tensor([-1.0, 1.0]).half(), 1e9).tolist() == [-1.0, 1.0]  # alpha is beyond float16
+    assert (tg.tensor([2.0]) ** 1e39).item() == INF and tg.tensor([3], dtype=tg.int8).pow(127).item() == -85
 
 
 @pytest.mark.parametrize("norm", [F.rms_norm, F.layer_norm])
@@ -191,6 +193,10 @@ def test_norms_of_float16_by_their_references_sum_in_float32(norm: Any) -> None:
         (lambda: nn.MultiheadAttention(0, 3), ValueError, "0 and 3"),
         (lambda: tg.ones(2).cuda(), AssertionError, "CPU alone"),
         (lambda: nn.Linear(2, 2).cuda(), AssertionError, "CPU alone"),
+        (lambda: tg.tensor([2], dtype=tg.int8) ** 300, RuntimeError, "the exponent: 300 does not fit into int8"),
+        (lambda: tg.ones(1).half() ** 1e9, RuntimeError, "the exponent: 1000000000.0 does not fit into float16"),
+        (lambda: tg.ones(1).bfloat16() ** 1e39, RuntimeError, "does not fit into bfloat16"),
+        (lambda: tg.arange(0, 1e39, 4e38, dtype=tg.bfloat16), RuntimeError, "arange: .* does not fit into"),
         (lambda: tg.cdist(tg.ones(3), tg.ones(3)), RuntimeError, r"cdist: x1 and x2 must be \(..., rows, D\)"),
     ],
 )

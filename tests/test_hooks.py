@@ -245,3 +245,58 @@ def test_misuse_of_hooks_on_a_graph_is_told() -> None:
     z.grad_fn.register_prehook(lambda of: of[0][:1])
     with pytest.raises(RuntimeError, match="a hook of register_prehook returns must have the shape of its tensor"):
         z.sum().backward()
+
+
+def seen_at_a_step_of_several_results(t: Any, used: str, create_graph: bool) -> list[Any]:
+    """What hooks see at the step of a Function with two results, one or both of which are used, and what they make."""
+    seen: list[Any] = []
+
+    def note(*gradients: Any) -> None:
+        seen.append([None if g is None else g.tolist() for g in gradients])
+
+    class Both(t.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_backward(x, y)
+            return x * y, x + y
+
+        @staticmethod
+        def backward(ctx: Any, g: Any, h: Any) -> Any:
+            note(g, h)
+            x, y = ctx.saved_tensors
+            return g * y + h, g * x + h
+
+    def before(outputs: Any) -> Any:
+        note(*outputs)
+        return tuple(None if g is None else g * 2 for g in outputs)
+
+    def after(inputs: Any, outputs: Any) -> Any:
+        note(*inputs, *outputs)
+        return tuple(g * 10 for g in inputs)
+
+    x, y = t.tensor([1.0, 2.0], requires_grad=True), t.tensor([3.0, 4.0], requires_grad=True)
+    product, total = Both.apply(x, y)
+    assert product.grad_fn is total.grad_fn
+    handles = [product.grad_fn.register_prehook(before), total.grad_fn.register_hook(after)]
+    loss = sum((result * result).sum() for result in {"p": [product], "t": [total], "pt": [product, total]}[used])
+    first = t.autograd.grad(loss, [x, y], create_graph=create_graph, retain_graph=True)
+    note(*first)
+    if create_graph:
+        note(*t.autograd.grad(sum(g.sum() for g in first), [x, y], retain_graph=True))
+    for handle in handles:
+        handle.remove()
+    note(*t.autograd.grad(loss, [x, y], retain_graph=True))
+    product.grad_fn.register_prehook(lambda outputs: (t.ones(2), t.ones(2)))
+    if used != "pt":
+        with pytest.raises(RuntimeError):  # where there was no gradient there can be none
+            t.autograd.grad(loss, [x, y])
+    return seen
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("used", ["p", "t", "pt"])
+def test_hooks_on_the_step_of_several_results(used: str, create_graph: bool) -> None:
+    seen = seen_at_a_step_of_several_results(tg, used, create_graph)
+    assert seen[0] == [[6.0, 16.0] if "p" in used else None, [8.0, 12.0] if "t" in used else None]
+    torch = pytest.importorskip("torch")
+    assert seen == seen_at_a_step_of_several_results(torch, used, create_graph)

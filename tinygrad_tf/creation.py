@@ -326,6 +326,9 @@ def arange(
             raise RuntimeError(f"arange: step must not be 0 in {kind}, got {values[2]}")
         count = max(math.ceil((end - start) / step), 0) if kind == np.int64 else count
         return _finish((start + step * np.arange(count)).astype(kind, copy=False), requires_grad, device)
+    if kind.itemsize == 2:  # which are counted in float32
+        for value in values:
+            fitting("arange", value, np.dtype(np.float32))
     with quiet():  # beyond the largest number there is inf, as in PyTorch
         return _finish((start + step * np.arange(count, dtype=np.float64)).astype(kind), requires_grad, device)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.autograd._context import MISSING
 from tinygrad_tf.engine import Node, RemovableHandle, Tensor, cast, check_gradient, make, sum_to
 from tinygrad_tf.grad_fn import GradFn
 from tinygrad_tf.hooks import after_adding, put_hook, under_way
@@ -37,15 +38,19 @@ class _Hooked:
         edges = _needed(node)
         if not any(edges):
             return self.operation.pull(node, g, create_graph, own)
-        outputs: Gradients = (g if create_graph else make(_own(g)),)
+        several = node.dtype == object  # a call of a Function with several results: their gradients come in slots
+        outputs: Gradients = tuple([_output(part, create_graph) for part in (g if several else (g,))])
+        results = self.operation.outputs if several else [(node.shape, node.dtype)]
         for before in list(self.before.values()):
-            outputs = _replaced("register_prehook", before(outputs), outputs, [node])
-        parts = self.operation.pull(node, outputs[0] if create_graph else outputs[0].array, create_graph)
+            outputs = _replaced("register_prehook", before(outputs), outputs, results)
+        arrays = [MISSING if t is None else t if create_graph else t.array for t in outputs]
+        parts = self.operation.pull(node, _slots(arrays) if several else arrays[0], create_graph)
         if not self.after:
             return parts
         inputs = tuple([_shown(part, edge) for part, edge in zip(parts, edges, strict=True)])
+        wanted = [edge if edge is None else (edge.shape, edge.dtype) for edge in edges]
         for after in list(self.after.values()):
-            inputs = _replaced("register_hook", after(inputs, outputs), inputs, edges)
+            inputs = _replaced("register_hook", after(inputs, outputs), inputs, wanted)
         return [part if part is None or create_graph else part.array for part in inputs]
 
 
@@ -56,6 +61,20 @@ def _needed(node: Node) -> list[Node | None]:
         return list(node.edges)
     ahead = way.ahead(node)
     return [edge if edge in ahead else None for edge in node.edges]
+
+
+def _output(part: Any, create_graph: bool) -> Any:
+    """The gradient of a result as a tensor; None for that of a result which nothing was made of."""
+    if part is MISSING:
+        return None
+    return part if create_graph else make(_own(part))
+
+
+def _slots(parts: list[Any]) -> np.ndarray:
+    slots = np.empty(len(parts), object)
+    for i, part in enumerate(parts):
+        slots[i] = part
+    return slots
 
 
 def _own(g: np.ndarray) -> np.ndarray:
@@ -75,16 +94,20 @@ def _shown(part: Any, edge: Node | None) -> Any:
     return shown if shown.array.dtype == edge.dtype else cast(shown, dtype=edge.dtype)
 
 
-def _replaced(name: str, returned: Any, before: Gradients, nodes: Sequence[Node | None]) -> Gradients:
-    """The gradients that a hook returned, or those before if it returned None."""
+def _replaced(
+    name: str, returned: Any, before: Gradients, wanted: Sequence[tuple[tuple[int, ...], Any] | None]
+) -> Gradients:
+    """The gradients that a hook returned, or those before if it returned None. wanted: their shapes and dtypes."""
     if returned is None:
         return before
     found = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
     if len(found) != len(before):
         raise RuntimeError(f"{name}: the hook must return {len(before)} gradients or None, got {len(found)}")
-    for g, node in zip(found, nodes, strict=True):
-        if g is not None and node is not None:
-            check_gradient(f"the gradient that a hook of {name} returns", g, node.shape, node.dtype)
+    if any(g is not None and was is None for g, was in zip(found, before, strict=True)):
+        raise RuntimeError(f"{name}: the hook must return None where there was no gradient, got {found}")
+    for g, like in zip(found, wanted, strict=True):
+        if g is not None and like is not None:
+            check_gradient(f"the gradient that a hook of {name} returns", g, *like)
     return found
 
 
@@ -92,15 +115,15 @@ def _hooked(name: str, node: Node, hook: Any) -> _Hooked | None:
     """The operation that calls the hooks of this Node; None for a leaf."""
     if not callable(hook):
         raise TypeError(f"{name}: hook must be a function, got {type(hook).__name__}")
-    if node.dtype == object or (node.edges and any(e is not None and e.dtype == object for e in node.edges)):
-        raise RuntimeError(f"{name}: not on a Function of several results; use the hooks of its tensors")
     if node.operation is not None and not isinstance(node.operation, _Hooked):
         node.operation = _Hooked(node.operation)
     return node.operation
 
 
 def register_prehook(self: Node, hook: Callable[[Gradients], Any]) -> RemovableHandle:
-    """Call hook(grad_outputs), with a tuple of one, before this step back; what it returns takes the tuple's place.
+    """Call hook(grad_outputs) before this step back; what it returns takes the place of the tuple.
+
+    grad_outputs: a tuple of one; of a Function with several results that of each, None where nothing was made of it.
 
     It comes after the hooks of the tensor. On a leaf it is called by backward alone.
 
@@ -119,7 +142,7 @@ def register_prehook(self: Node, hook: Callable[[Gradients], Any]) -> RemovableH
     def of_leaf(g: Any) -> Any:
         if under_way.way is not None and under_way.way.targets is not None:
             return None
-        return _replaced("register_prehook", hook((g,)), (g,), [self])[0]
+        return _replaced("register_prehook", hook((g,)), (g,), [(self.shape, self.dtype)])[0]
 
     self.hooks = self.hooks or {}
     return put_hook(self.hooks, of_leaf)
@@ -128,8 +151,8 @@ def register_prehook(self: Node, hook: Callable[[Gradients], Any]) -> RemovableH
 def register_hook(self: Node, hook: Callable[[Gradients, Gradients], Any]) -> RemovableHandle:
     """Call hook(grad_inputs, grad_outputs) after this step back; what it returns takes the place of grad_inputs.
 
-    grad_inputs: for each input of the step its gradient, None where none is wanted. grad_outputs: a tuple of one. On a
-    leaf it is called when the gradient was added to `.grad`, where there are no grad_inputs.
+    grad_inputs: for each input of the step its gradient, None where none is wanted. grad_outputs: as register_prehook
+    has them. On a leaf it is called when the gradient was added to `.grad`, where there are no grad_inputs.
 
     >>> import tinygrad_tf as tg
     >>> x = tg.ones(2, requires_grad=True)

@@ -115,12 +115,20 @@ def _power_exponent(g: Any, a: Any, b: Any, result: Any) -> Any:
 
 
 def _powers(name: str, arrays: list[Any]) -> list[Any]:
-    """A Python exponent stays one, so that squares and cubes are products; integers need exponents from 0 on."""
+    """A Python exponent stays one, so that squares and cubes are products; integers need exponents from 0 on.
+
+    Small dtypes have to hold their exponents.
+    """
     a, b = arrays
-    exponent = b if isinstance(b, int) else None
+    exponent = b if isinstance(b, (int, float)) else None
     a, b = promoted(name, arrays)
-    if exponent is not None and exponent < 0 and isinstance(a, np.ndarray) and a.dtype.kind in "biu":
+    if exponent is None or not isinstance(a, ndarray):
+        return [a, b]
+    whole = isinstance(exponent, int) and a.dtype.kind in "biu"
+    if whole and exponent < 0:
         raise RuntimeError(f"{name}: integers have no negative integer powers; use x.float() ** {exponent}")
+    if a.dtype.itemsize < 8 and (whole or a.dtype.itemsize == 2):
+        fitting(f"{name}: the exponent", exponent, a.dtype)
     return [a, b]
 
 

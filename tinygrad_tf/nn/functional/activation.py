@@ -118,9 +118,13 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
-    """x where it is positive, alpha (exp(x / scale) - 1) elsewhere, with the slope of the latter at 0."""
+    """x where it is positive, alpha (exp(x / scale) - 1) elsewhere, with the slope of the latter at 0.
+
+    Computed in at least float32, which holds what alpha and scale may be.
+    """
     negative = x <= 0
-    return where(negative, expm1(where(negative, x, 0.0) / scale) * alpha, x)
+    below = where(negative, x, 0.0).to(wide(x.array.dtype))
+    return where(negative, (expm1(below / scale) * alpha).to(x.dtype), x)
 
 
 @of_floats
