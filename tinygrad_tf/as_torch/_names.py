@@ -52,6 +52,11 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     **dict.fromkeys(
         ("cholesky_solve", "cholesky_inverse"), "what the other triangle holds is not read, and its gradient is 0"
     ),
+    **dict.fromkeys(
+        ("polygamma", "Tensor.polygamma", "special.polygamma"),
+        "from order 1 on infinite at 0 and negative integers, and 0 at infinity; PyTorch: large numbers, and NaN",
+    ),
+    **dict.fromkeys(("as_strided", "Tensor.as_strided"), "of a contiguous tensor alone"),
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
