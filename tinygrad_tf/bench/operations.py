@@ -17,6 +17,7 @@ MAC = CONFIGURATIONS["mac"]
 ROWS, C, V = MAC.batch * MAC.context, MAC.channels, MAC.vocabulary
 LINEARS = {"qkv": (C, 3 * C), "proj": (C, C), "up": (C, 4 * C), "down": (4 * C, C), "head": (C, V)}
 HEADS = (MAC.batch, MAC.heads, MAC.context, C // MAC.heads)
+IMAGES, FILTERS = (64, 16, 14, 14), (32, 16, 3, 3)
 
 
 def products() -> dict[str, tuple[str, int, int, int]]:
@@ -45,11 +46,26 @@ def functions() -> dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]]:
             lambda torch, F, *x: F.scaled_dot_product_attention(*x, is_causal=True),
             [HEADS] * 3,
         ),
+        f"attention by hand {'x'.join(map(str, HEADS))}": (_attention_by_hand, [HEADS] * 3),
+        f"convolution, ReLU, pooling {'x'.join(map(str, IMAGES))}": (_convolved, [IMAGES, FILTERS, FILTERS[:1]]),
         f"cross-entropy {ROWS}x{V}": (
             lambda torch, F, x: F.cross_entropy(x, torch.from_numpy(targets)),
             [(ROWS, V)],
         ),
     }
+
+
+def _attention_by_hand(torch: Any, F: Any, q: Any, k: Any, v: Any) -> Any:
+    """As lessons write it, in single operations."""
+    T, D = q.shape[-2:]
+    scores = q @ k.transpose(-2, -1) * D**-0.5
+    scores = scores.masked_fill(torch.ones(T, T).tril() == 0, float("-inf"))
+    return F.softmax(scores, dim=-1) @ v
+
+
+def _convolved(torch: Any, F: Any, x: Any, weight: Any, bias: Any) -> Any:
+    """A layer of a small network that reads digits."""
+    return F.max_pool2d(F.relu(F.conv2d(x, weight, bias, padding=1)), 2)
 
 
 def recurrent_layers() -> dict[str, int]:
