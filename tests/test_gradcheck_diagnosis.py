@@ -573,3 +573,111 @@ def test_a_factor_is_named_by_a_size_before_the_root_of_one() -> None:
         raise_exception=False,
     )
     assert report.diagnosis[0].endswith("(4, the size of axis 0 of the input)")
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def convolve(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    return np.array([x[i : i + len(w)] @ w for i in range(len(x) - len(w) + 1)])
+
+
+def convolve_backward(g: np.ndarray, x: np.ndarray, w: np.ndarray, flipped: bool = True) -> tuple[np.ndarray, ...]:
+    kernel = w[::-1] if flipped else w
+    return convolve(np.pad(g, len(w) - 1), kernel), convolve(x, g)
+
+
+STRUCTURE: dict[str, tuple[Any, Any, Any, tuple[Any, ...], str]] = {  # forward, right, wrong, inputs, what is said
+    "the diagonal of a softmax": (
+        softmax,
+        HOSTS["softmax"][1],
+        lambda g, x: g * softmax(x) * (1 - softmax(x)),
+        (numbers(3, 4),),
+        "only the diagonal of the Jacobian is left",
+    ),
+    "a kernel that is not flipped": (
+        convolve,
+        convolve_backward,
+        lambda g, x, w: convolve_backward(g, x, w, flipped=False),
+        (numbers(7), numbers(3)),
+        "the kernel of a convolution is flipped the wrong way: .* reversed along axis 0",
+    ),
+    "a residual connection forgotten": (
+        lambda x, w: x + np.tanh(x @ w),
+        lambda g, x, w: (g + g * (1 - np.tanh(x @ w) ** 2) @ w.T, x.T @ (g * (1 - np.tanh(x @ w) ** 2))),
+        lambda g, x, w: (g * (1 - np.tanh(x @ w) ** 2) @ w.T, x.T @ (g * (1 - np.tanh(x @ w) ** 2))),
+        (numbers(3, 4), numbers(4, 4)),
+        "a direct path is missing",
+    ),
+    "the branch forgotten": (
+        lambda x: x + x**3,
+        lambda g, x: g * (1 + 3 * x**2),
+        lambda g, x: g,
+        (numbers(5),),
+        "passed on unchanged",
+    ),
+    "a path counted twice": (
+        lambda x: x + x**3,
+        lambda g, x: g * (1 + 3 * x**2),
+        lambda g, x: g * (2 + 3 * x**2),
+        (numbers(5),),
+        "a direct path too many",
+    ),
+    "a gain forgotten": (
+        lambda x, gain: layer_norm(x) * gain,
+        lambda g, x, gain: (layer_norm_backward(g * gain, x), (g * layer_norm(x)).sum(0)),
+        lambda g, x, gain: (layer_norm_backward(g, x), (g * layer_norm(x)).sum(0)),
+        (numbers(3, 4), numbers(4) + 2),
+        "the gradient of the output is not multiplied by gain",
+    ),
+    "a gain counted twice": (
+        lambda x, gain: layer_norm(x) * gain,
+        lambda g, x, gain: (layer_norm_backward(g * gain, x), (g * layer_norm(x)).sum(0)),
+        lambda g, x, gain: (layer_norm_backward(g * gain * gain, x), (g * layer_norm(x)).sum(0)),
+        (numbers(3, 4), numbers(4) + 2),
+        "multiplied by gain once more than it must be",
+    ),
+    "the derivative of an activation forgotten": (
+        lambda x, w: sigmoid(x @ w),
+        lambda g, x, w: (lambda d: (d @ w.T, x.T @ d))(g * sigmoid(x @ w) * (1 - sigmoid(x @ w))),
+        lambda g, x, w: (g @ w.T, x.T @ g),
+        (numbers(3, 4), numbers(4, 2)),
+        r"the derivative of sigmoid, y \* \(1 - y\) with the result y",
+    ),
+    "the derivative of an activation at its input": (
+        lambda x, w: np.tanh(x @ w),
+        lambda g, x, w: (lambda d: (d @ w.T, x.T @ d))(g * (1 - np.tanh(x @ w) ** 2)),
+        lambda g, x, w: (lambda d: (d @ w.T, x.T @ d))(g * (1 - (x @ w) ** 2)),
+        (numbers(3, 4), numbers(4, 2)),
+        "the input of tanh in place of its result",
+    ),
+    "a softmax whose sum has the wrong sign": (
+        softmax,
+        HOSTS["softmax"][1],
+        lambda g, x: softmax(x) * (g + (g * softmax(x)).sum(-1, keepdims=True)),
+        (numbers(3, 4),),
+        "without its sum term, or with another one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURE)
+def test_what_the_rows_of_the_jacobian_tell(name: str) -> None:
+    forward, right, wrong, inputs, words = STRUCTURE[name]
+    assert check_backward(forward, right, inputs)
+    report = check_backward(forward, wrong, inputs, raise_exception=False)
+    assert report.verdict == "wrong" and re.search(words, report.diagnosis[0]), str(report)
+
+
+def test_n_in_place_of_n_less_1_is_not_said_to_be_a_missing_term_for_certain() -> None:
+    def norm(x: np.ndarray) -> np.ndarray:
+        return (x - x.mean(0)) / np.sqrt(x.var(0, ddof=1) + 0.01)
+
+    def backward(g: np.ndarray, x: np.ndarray, count: int = 6) -> np.ndarray:
+        y = norm(x)
+        return (g - g.mean(0) - y * (g * y).sum(0) / count) / np.sqrt(x.var(0, ddof=1) + 0.01)
+
+    x = numbers(6, 3)
+    assert check_backward(norm, lambda g, x: backward(g, x, 5), x)
+    assert "a sum term is missing or not right" in told(norm, backward, x)

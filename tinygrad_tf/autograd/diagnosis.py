@@ -2,12 +2,12 @@
 
 Each test asks whether the analytic Jacobian A and the numeric one N (`evidence`) fit what a well-known mistake would
 have made of N. A test names its mistake only if every entry fits; the first that does is the diagnosis. Here are the
-order of the tests and those that look at single entries; `sums`, `structure` and `zero_sums` have the others.
+order of the tests and those that look at single entries; `sums`, `structure`, `row_factors` and `zero_sums`
+have the others.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -18,7 +18,14 @@ import numpy as np
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.evidence import LOOSE, WRONG_SIDE, Evidence, Test
 from tinygrad_tf.autograd.report import Pair, Report
-from tinygrad_tf.autograd.structure import dropped_terms, permuted_axes
+from tinygrad_tf.autograd.row_factors import wrong_row_factors
+from tinygrad_tf.autograd.structure import (
+    direct_path,
+    dropped_terms,
+    only_diagonal,
+    permuted_axes,
+    reversed_windows,
+)
 from tinygrad_tf.autograd.subjects import Subject
 from tinygrad_tf.autograd.sums import not_summed, repeated_indices, summed_too_much, wrong_shape
 from tinygrad_tf.autograd.zero_sums import zero_sums
@@ -27,7 +34,10 @@ from tinygrad_tf.autograd.zero_sums import zero_sums
 def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
     """The likely mistake, as a list of at most one line (empty if none fits)."""
     place, position = pair.positions
-    evidence = Evidence(pair, report, subject.inputs[position].array, subject.integers)
+    inputs = {x.name: x.array for x in subject.inputs}
+    evidence = Evidence(
+        pair, report, subject.inputs[position].array, subject.integers, subject.evaluate()[place], inputs
+    )
     if pair.got_shape is not None:
         return list(itertools.islice(wrong_shape(evidence), 1))
     if not np.isfinite(pair.analytic).all():
@@ -38,10 +48,11 @@ def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
         return []  # that is the mistake, and what it makes of the numbers is none
     tests: list[Test] = [detached, rounded, constant_factor, swapped_inputs, wrong_mask, step]
     if pair.complete and pair.input_shape == pair.output_shape:
-        tests.append(functools.partial(wrong_argument, subject.evaluate()[place]))
+        tests += [wrong_argument, only_diagonal]
     if pair.complete:
-        tests += [repeated_indices, not_summed, permuted_axes, dropped_terms, summed_too_much]
-    tests += [exchanged_branches, missing_mask, only_some_rows, zero_sums]
+        tests += [repeated_indices, not_summed, permuted_axes, reversed_windows, dropped_terms, summed_too_much]
+        tests.append(wrong_row_factors)
+    tests += [exchanged_branches, missing_mask, direct_path, only_some_rows, zero_sums]
     return list(itertools.islice(itertools.chain.from_iterable(test(evidence) for test in tests), 1))
 
 
@@ -90,12 +101,12 @@ OF_INPUT: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def wrong_argument(result: np.ndarray, e: Evidence) -> Iterator[str]:
+def wrong_argument(e: Evidence) -> Iterator[str]:
     """A = h(x) and N = h(y) on the diagonal, where y is the result, or the other way round."""
     off = ~np.eye(len(e.analytic), dtype=bool)
     if len(off) < 2 or e.alive(e.analytic)[off].any() or e.alive(e.numeric)[off].any():
         return
-    x, y = np.diag(e.values.reshape(-1)), np.diag(result.reshape(-1))
+    x, y = np.diag(e.values.reshape(-1)), np.diag(e.result.reshape(-1))
     for rules, right, given in ((OF_RESULT, y, x), (OF_INPUT, x, y)):
         for name, rule in rules.items():
             with quiet():

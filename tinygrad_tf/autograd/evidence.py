@@ -7,7 +7,7 @@ output and one column for each element of the input.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,12 +21,17 @@ LOOSE = 1e-4  # how exactly numbers must fit a mistake, relative to the largest 
 
 @dataclass
 class Evidence:
-    """One wrong pair, with what the tests need besides: the other pairs, the input's values, and integer inputs."""
+    """One wrong pair, with what the tests need besides.
+
+    That are the other pairs, the input's values, integer inputs, the output's values, and all float inputs by name.
+    """
 
     pair: Pair
     report: Report
     values: np.ndarray
     integers: list[np.ndarray]
+    result: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.analytic, self.numeric = self.pair.analytic, self.pair.numeric

@@ -55,7 +55,8 @@ def _order_text(moved: list[int], outs: int, reshaped: bool) -> str:
     if not outside:
         return f"{word}: axes {_list(inside)} of this gradient are exchanged"
     if not inside:
-        return f"{word}: axes {_list(outside)} of the output's gradient are exchanged on the way back"
+        sums = ", or summed is over the wrong axis" if not reshaped else ""
+        return f"{word}: axes {_list(outside)} of the output's gradient are exchanged on the way back{sums}"
     return (
         f"{word}: axis {_list(outside)} of the output and axis {_list(inside)} of the input are exchanged; "
         "is a transpose of a matrix missing, or a sum over the wrong axis?"
@@ -108,6 +109,81 @@ def _same_columns(e: Evidence) -> bool:
     return False
 
 
+def reversed_windows(e: Evidence) -> Iterator[str]:
+    """A is N with the window of the input that each output sees reversed: the kernel of a convolution, flipped or not.
+
+    Windows that an edge cuts off are not looked at, if they are fewer than the others.
+    """
+    outs, shape = len(e.pair.output_shape), e.pair.input_shape
+    alive = e.alive(e.numeric).reshape(-1, *shape)
+    for count in range(1, len(shape) + 1):
+        for axes in itertools.combinations(range(len(shape)), count):
+            boxes = [_window(row, axes) for row in alive]
+            sizes = [tuple(b.stop - b.start for b in box) for box in boxes]
+            largest = max(sizes)
+            whole = [k for k, size in enumerate(sizes) if size == largest]
+            if outs == 0 or min(largest) < 2 or 2 * len(whole) <= len(boxes) or len(whole) < 2:
+                continue
+            if any(n == shape[a] for n, a in zip(largest, axes, strict=True)):
+                continue
+            candidate = e.analytic.copy().reshape(-1, *shape)
+            for k in whole:
+                candidate[k] = _turned(e.numeric[k].reshape(shape), axes, boxes[k])
+            if e.fits(candidate.reshape(e.numeric.shape), e.analytic):
+                yield (
+                    "permuted: the kernel of a convolution is flipped the wrong way: what an output sees of the input "
+                    f"is reversed along {_axes_name(axes)}"
+                )
+
+
+def _window(alive: np.ndarray, axes: tuple[int, ...]) -> list[slice]:
+    """Where along these axes something is alive."""
+    found = []
+    for a in axes:
+        places = np.nonzero(alive.any(axis=tuple(i for i in range(alive.ndim) if i != a)))[0]
+        found.append(slice(int(places[0]), int(places[-1]) + 1) if places.size else slice(0, 0))
+    return found
+
+
+def _turned(x: np.ndarray, axes: tuple[int, ...], box: list[slice]) -> np.ndarray:
+    """x with the part inside of the box reversed."""
+    index = [slice(None)] * x.ndim
+    for a, part in zip(axes, box, strict=True):
+        index[a] = part
+    x = x.copy()
+    x[tuple(index)] = np.flip(x[tuple(index)], axes).copy()
+    return x
+
+
+# --- the diagonal ---------------------------------------------------------------------------------------------------
+
+
+def only_diagonal(e: Evidence) -> Iterator[str]:
+    """A is the diagonal of N, and the rest of N is lost: p (1 - p) for a softmax."""
+    diagonal = np.diag(np.diagonal(e.numeric))
+    if len(diagonal) > 1 and e.alive(diagonal).any() and e.fits(diagonal, e.analytic):
+        yield (
+            "only the diagonal of the Jacobian is left, as p * (1 - p) of a softmax: each output also depends on other "
+            "elements of the input"
+        )
+
+
+def direct_path(e: Evidence) -> Iterator[str]:
+    """A and N differ by the identity, which a residual connection adds; or A is the identity, and N is not."""
+    if e.pair.input_shape != e.pair.output_shape or not e.pair.input_shape:
+        return
+    one = np.eye(len(e.numeric))
+    if e.fits(e.numeric - e.analytic, one):
+        yield "a direct path is missing: the output's own gradient must be added, as for a residual connection x + ..."
+    elif e.fits(e.analytic - e.numeric, one):
+        yield "a direct path too many: the output's own gradient is added once more than it must be (x + ...)"
+    elif e.fits(e.analytic, one):
+        yield (
+            "the output's gradient is passed on unchanged: the derivative of the function is missing, or that of the "
+            "branch beside a residual connection"
+        )
+
+
 # --- terms left out along axes ----------------------------------------------------------------------------------------
 
 
@@ -141,15 +217,17 @@ def _dropped_along(e: Evidence, axes: tuple[int, ...]) -> Iterator[str]:
     centred = x - x.mean(axis=axes, keepdims=True)
     no_mean = a - a.mean(axis=behind, keepdims=True)
     if fits(no_mean):
-        yield f"the mean over {name} is taken as constant: the term - mean(gradient) is missing"
+        yield f"the mean over {name} is taken as constant: the term - mean(gradient) is missing or not right"
     mean_matters = bool(np.abs(no_mean - a).max() > e.tolerance.max())
     for start, both in ((no_mean, mean_matters), (a, False)):
         scaled = _variance_term(start, right, centred, axes)
         if scaled is not None and fits(scaled):
             what = "the mean and the variance" if both else "the variance"
-            yield f"{what} over {name} {'are' if both else 'is'} taken as constant: a sum term is missing"
+            yield f"{what} over {name} {'are' if both else 'is'} taken as constant: a sum term is missing or not right"
     if any(fits(candidate) for candidate in _softmax_terms(a, right, x, axes)):
-        yield f"the softmax rule without its sum term: over {name}, y * sum(gradient) must be subtracted"
+        coupled = e.alive(e.analytic) & (np.eye(*e.analytic.shape) == 0)
+        term = "without its sum term" + (", or with another one" if coupled.any() else "")
+        yield f"the softmax rule {term}: over {name}, y * sum(gradient) must be subtracted"
 
 
 def _variance_term(a: np.ndarray, right: np.ndarray, centred: np.ndarray, axes: tuple[int, ...]) -> np.ndarray | None:
