@@ -77,6 +77,14 @@ def test_a_run_from_start_to_end(run, capsys):
     assert (run / "loss.png").read_bytes()[:4] == b"\x89PNG"
 
 
+def test_a_text_of_one_character_is_told_to_teach_nothing(text, capsys):
+    Path("one.txt").write_text("a" * 400)
+    assert train("one.txt", "--out", "run", "--steps", "4", "--eval-interval", "2") == 0
+    out = capsys.readouterr().out
+    assert "1 different one;" in out and "there is nothing to learn" in out
+    assert "lowest at step" not in out  # it is 0 at each
+
+
 def test_the_default_text_and_folder(text, capsys):
     assert train("--steps", "1") == 0
     out = capsys.readouterr().out

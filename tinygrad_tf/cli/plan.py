@@ -55,6 +55,8 @@ def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
     different = len(data.tokenizer)
     size = f"{len(data.tokens):,} characters, {different} different one{'' if different == 1 else 's'}"
     tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")
+    if different == 1:
+        tell(display, "note", "each next character is certain before the first step: there is nothing to learn")
 
 
 def check_memory(config: TrainConfig, data: Data) -> None:
@@ -113,9 +115,13 @@ def compiling(display: PlainDisplay) -> Iterator[None]:
     from tinygrad_tf.kernels import _compile
 
     notice = "compiling the kernels for this processor: once, 10 to 60 seconds; later starts are quick"
-    _compile.on_compile(lambda: display.message(notice))
+    inside = True
+    _compile.on_compile(lambda: display.message(notice) if inside else None)
     before = _compile.compile_seconds()
-    yield
+    try:
+        yield
+    finally:
+        inside = False
     seconds = _compile.compile_seconds() - before
     if seconds > 0:
         display.message(f"compiled in {seconds:.1f} s")

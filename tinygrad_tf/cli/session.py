@@ -78,7 +78,7 @@ def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record)
     if trainer.stopped:
         why = f"no progress in {trainer.config.patience} evaluations"
         tell(display, "note", f"stopped early: {why}; these are the weights of step {trainer.best_step:,}")
-    elif trainer.best_step != trainer.step:
+    elif record.validation_loss is not None and record.validation_loss > trainer.best_validation_loss:
         tell(display, "note", f"the validation loss was lowest at step {trainer.best_step:,}; sample that with --best")
     picture = ", loss.png" if (run.folder / "loss.png").exists() else ""
     tell(display, "results", f"{run.folder}: model, metrics.jsonl{picture}")
