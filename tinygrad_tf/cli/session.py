@@ -73,7 +73,7 @@ def _follow(run: Run, trainer: Trainer, display: PlainDisplay, interrupts: Inter
 def _finished(run: Run, trainer: Trainer, display: PlainDisplay, record: Record) -> int:
     sample = sample_text(trainer, run.tokenizer, 300).strip()
     display.message("\n" + visible(sample, but="\n\t") + "\n")
-    tell(display, "done", f"{trainer.step:,} steps in {duration(trainer.seconds)}")
+    tell(display, "done", f"{trainer.step:,} step{'' if trainer.step == 1 else 's'} in {duration(trainer.seconds)}")
     tell(display, "loss", f"{record.full_validation_loss:.4f} over the whole validation split")
     if trainer.stopped:
         why = f"no progress in {trainer.config.patience} evaluations"
