@@ -399,6 +399,7 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("sample", "RUN"),
         ("sample run --temperature -1", "--temperature must be at least 0, got -1"),
         ("sample run --temperature nan", "--temperature must be at least 0, got nan"),
+        ("sample run --temperature inf", "--temperature must be at least 0 and finite, got inf"),
         ("sample run --top-k 0", "--top-k must be at least 1, got 0"),
         ("sample run --length 0", "--length must be at least 1, got 0"),
         ("sample run --seed x", "--seed must be a whole number, got 'x'"),

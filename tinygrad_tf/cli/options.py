@@ -90,7 +90,8 @@ def read_number(name: str, text: str | None, wanted: type, least: float, otherwi
         return otherwise
     value = parse_number(name, text, wanted)
     if not least <= value < float("inf"):
-        raise InputError(f"{name} must be at least {least:g}, got {text}")
+        finite = " and finite" if value == float("inf") else ""
+        raise InputError(f"{name} must be at least {least:g}{finite}, got {text}")
     return value
 
 
