@@ -57,6 +57,10 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
         "from order 1 on infinite at 0 and negative integers, and 0 at infinity; PyTorch: large numbers, and NaN",
     ),
     **dict.fromkeys(("as_strided", "Tensor.as_strided"), "of a contiguous tensor alone"),
+    **dict.fromkeys(
+        ("scatter_reduce", "Tensor.scatter_reduce"),
+        "with include_self=False the whole gradient of an extreme goes to src; PyTorch takes a share off if self is equal",
+    ),
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
