@@ -59,7 +59,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     **dict.fromkeys(("as_strided", "Tensor.as_strided"), "of a contiguous tensor alone"),
     **dict.fromkeys(
         ("scatter_reduce", "Tensor.scatter_reduce"),
-        "with include_self=False the whole gradient of an extreme goes to src; PyTorch takes a share off if self is equal",
+        "with include_self=False the gradient of an extreme goes to src alone; PyTorch takes an equal self's share off",
     ),
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
