@@ -78,7 +78,9 @@ def recurrent(
     gates = matmul.linear(x, weight_ih, bias).reshape(R, len(weight_hh) // H, H)
     before, out = np.empty((S, R, H), dtype), np.empty((R + S * N, H), dtype)
     hidden = np.empty((R if kind == "GRU" else 0, H), dtype)
-    first = np.stack(start) if S > 1 else np.ascontiguousarray(start[0])[None]
+    first = np.empty((S, N, H), dtype)
+    for state, given in zip(first, start, strict=True):
+        state[...] = given
     blocks, each, size = plan(N, H, gates.shape[1], dtype.itemsize)
     weight = _plain(weight_hh).reshape(-1)
     where = KINDS[kind], starts, backwards, gates, hidden, of_new, before

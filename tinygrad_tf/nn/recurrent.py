@@ -135,13 +135,13 @@ class RNNBase(Step):
             raise RuntimeError(f"{self._get_name()}: the packed data must be {wanted}, got {tuple(x.shape)}")
         starts = self._starts(hx, sizes[0], x.dtype, True)
         if input.sorted_indices is not None:
-            starts = tuple(s[:, input.sorted_indices] for s in starts)
+            starts = [tuple(s[input.sorted_indices] for s in state) for state in starts]
         x, state = self._layers(x, starts, sizes)
         if input.unsorted_indices is not None:
             state = [s[:, input.unsorted_indices] for s in state]
         return input._replace(data=x), state[0] if self.states == 1 else tuple(state)
 
-    def _layers(self, x: Tensor, starts: State, sizes: list[int] | None) -> tuple[Tensor, list[Tensor]]:
+    def _layers(self, x: Tensor, starts: list[State], sizes: list[int] | None) -> tuple[Tensor, list[Tensor]]:
         """All layers: x (T, N, I), or packed with the sizes of its steps, to the outputs and the last states."""
         finals: list[State] = []
         for layer in range(self.num_layers):
@@ -149,7 +149,7 @@ class RNNBase(Step):
                 x = F.dropout(x, self.dropout, self.training)
             outs = []
             for suffix in self._suffixes(layer):
-                out, final = self._run(x, tuple(s[len(finals)] for s in starts), suffix, sizes)
+                out, final = self._run(x, starts[len(finals)], suffix, sizes)
                 outs.append(out)
                 finals.append(final)
             x = outs[0] if len(outs) == 1 else cat(outs, -1)
@@ -161,11 +161,12 @@ class RNNBase(Step):
         w, u, b, d, projection = [getattr(self, f"{name}{suffix}", None) for name in names]
         return recurrent(self.kind, x, start, (w, u, b, d), sizes, suffix.endswith("_reverse"), projection)
 
-    def _starts(self, hx: Any, batch: int, dtype: Any, batched: bool) -> State:
-        """The first state of all layers, (layers x directions, N, H) each, checked."""
+    def _starts(self, hx: Any, batch: int, dtype: Any, batched: bool) -> list[State]:
+        """The first state of each layer and direction, (N, H) each, checked."""
         shapes = [(self.num_layers * self.directions, batch, n) for n in (self.output_size, self.hidden_size)]
         if hx is None:
-            return tuple(zeros(*shape, dtype=dtype) for shape in shapes[: self.states])
+            nothing = tuple([zeros(*shape[1:], dtype=dtype) for shape in shapes[: self.states]])
+            return [nothing] * shapes[0][0]
         given = self._as_state(hx)
         given = given if batched else tuple(s.unsqueeze(1) for s in given)
         for s, shape in zip(given, shapes, strict=False):
@@ -174,7 +175,7 @@ class RNNBase(Step):
                     f"{self._get_name()}: the first state must be (layers x directions, N, H) = {shape}, "
                     f"got {tuple(s.shape)}"
                 )
-        return given
+        return list(zip(*[s.unbind(0) for s in given], strict=True))
 
     def extra_repr(self) -> str:
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
