@@ -267,3 +267,18 @@ def test_what_has_no_answer_is_an_error_of_its_own(call: Callable[[Any], Any]) -
     assert issubclass(tg.linalg.LinAlgError, RuntimeError)
     with pytest.raises(tg.linalg.LinAlgError, match="NaN among the entries"):
         tg.linalg.cholesky(tg.full((2, 2), math.nan))
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4, 3), (2, 3)])
+def test_lu_unpacked_as_in_pytorch(shape: tuple[int, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).normal(size=shape)
+    found = []
+    for t in (tg, torch):
+        packed, pivots = t.tensor(x).lu()
+        found.append([packed, pivots, *t.lu_unpack(packed, pivots)])
+    for got, want in zip(*found, strict=True):
+        assert str(got.dtype) == str(want.dtype)
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-12, atol=1e-14)
+    with pytest.raises(RuntimeError, match="lu: pivot=False is for CUDA"):
+        tg.eye(2).lu(pivot=False)

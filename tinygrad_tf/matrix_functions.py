@@ -21,6 +21,7 @@ __all__ = [
     "cholesky_inverse",
     "cholesky_solve",
     "lu_solve",
+    "lu_unpack",
     "pinverse",
     "qr",
     "svd",
@@ -108,6 +109,28 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return linalg.lu_solve(LU_data, LU_pivots, b)
 
 
+def lu_unpack(LU_data: Tensor, LU_pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """P, L and U with A = P L U, of what linalg.lu_factor gives, or x.lu().
+
+    >>> from tinygrad_tf import tensor
+    >>> P, L, U = lu_unpack(*tensor([[1.0, 2.0], [2.0, 2.0]]).lu())
+    >>> P @ L @ U
+    tensor([[1., 2.],
+            [2., 2.]])
+    """
+    m, n = LU_data.shape[-2:]
+    ones = make(np.eye(m, min(m, n), dtype=LU_data.array.dtype))
+    lower = LU_data[..., : min(m, n)].tril(-1) + ones
+    return systems.permutation(LU_pivots.array - 1, LU_data), lower, LU_data[..., : min(m, n), :].triu()
+
+
+def _lu(self: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    """As linalg.lu_factor, whose matrix may be singular here."""
+    if not pivot:
+        raise RuntimeError("lu: pivot=False is for CUDA, and there is no CUDA here; leave it out")
+    return systems.lu_factor(self)
+
+
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of every element of a vector, the highest first (as in NumPy) unless they are to be increasing."""
     if x.ndim != 1:
@@ -129,5 +152,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 
 check_all(__all__, globals())
 as_methods(
-    Tensor, "addmv addr cholesky cholesky_inverse cholesky_solve lu_solve pinverse qr svd triangular_solve", globals()
+    Tensor,
+    "addmv addr cholesky cholesky_inverse cholesky_solve lu lu_solve pinverse qr svd triangular_solve",
+    {**globals(), "lu": _lu},
 )

@@ -48,6 +48,11 @@ def both_factors(a: Tensor) -> Tensor:
     return (q * q) @ r.cos()
 
 
+def unpacked(a: Tensor) -> Tensor:
+    permutation, lower, upper = tg.lu_unpack(*tg.linalg.lu_factor(a))
+    return (permutation @ lower).sin() @ upper.cos()
+
+
 def lower_and_upper(a: Tensor) -> Tensor:
     permutation, lower, upper = tg.linalg.lu(a)
     return permutation @ lower.cos() @ (upper * upper)
@@ -88,6 +93,7 @@ op(
     normal(2, 3),
 )
 op("lu", lower_and_upper, well_posed(2, 3, 3))
+op("lu_unpack", unpacked, well_posed(2, 3, 4))
 op("lu tall", lower_and_upper, well_posed(4, 2))
 op("lu wide", lower_and_upper, well_posed(2, 4))
 op("lu_solve", lambda a, b: tg.linalg.lu_solve(*tg.linalg.lu_factor(a), b), well_posed(3, 3), normal(2, 3, 2))

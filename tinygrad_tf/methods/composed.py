@@ -56,6 +56,7 @@ class ComposedMethods(engine.Tensor):
         lgamma: Callable[..., Tensor]
         lgamma_: Callable[..., Tensor]
         logaddexp2: Callable[..., Tensor]
+        lu: Callable[..., tuple[Tensor, Tensor]]
         lu_solve: Callable[..., Tensor]
         matrix_exp: Callable[..., Tensor]
         matrix_power: Callable[..., Tensor]
