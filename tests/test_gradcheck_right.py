@@ -269,6 +269,11 @@ def test_what_rounding_hides_does_not_pass_and_says_why() -> None:
     assert gradient_report(lambda x: (x * 2 + 1e16) - 1e16, normal(3)).verdict == NOISY  # nor is a right one accused
 
 
+def test_outputs_that_are_nan_are_said_to_be_none() -> None:
+    report = gradient_report(lambda x: x * float("nan"), leaf([1.0, 2.0]))
+    assert "not finite here or right beside" in str(report) and not report.passes()
+
+
 def test_stairs_are_believed_if_they_do_not_depend_on_the_precision() -> None:
     for number in (np.float64, np.float32):
         x = tg.as_tensor(np.array([1000.2, 333.3], number)).requires_grad_()

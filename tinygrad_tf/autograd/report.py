@@ -163,6 +163,8 @@ class Pair:
         return ["    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
     def noise_line(self) -> str:
+        if not np.isfinite(self.numeric).all():
+            return "    the function is not finite here or right beside: there is no derivative to compare with"
         hidden = bool(self.hidden(0.0, 0.0).any())
         size = "as large as the gradient, so that nothing is proven" if hidden else "more than 1 % of the gradient"
         return f"    the uncertainty is {size}: do large numbers cancel in the function, or is a short dtype inside?"
