@@ -56,8 +56,8 @@ def find_largest(
                     line = (down + i * dilation[0]) * W + right
                     for j in range(left, end):
                         entry = image[line + j * dilation[1]]
-                        if entry > value or entry != entry:
-                            best, value = line + j * dilation[1], entry
+                        higher = (entry > value) | (entry != entry)
+                        best, value = line + j * dilation[1] if higher else best, entry if higher else value
                 found[row, column] = best
 
 

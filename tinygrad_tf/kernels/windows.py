@@ -66,8 +66,11 @@ def from_columns(g: Array, shape: Any, size: Any, stride: Any, dilation: Any, be
 @kernel
 def reach(length: int, shift: int, stride: int, count: int) -> Any:
     """(first, last + 1) of `count` places p for which p * stride + shift lies in an axis of that length."""
-    first = max(0, (stride - 1 - shift) // stride)
-    return min(first, count), max(min(first, count), min(count, (length - 1 - shift) // stride + 1))
+    first, end = -shift, length - shift
+    if stride != 1:  # a division takes as long as ten comparisons
+        first, end = (first + stride - 1) // stride, (end + stride - 1) // stride
+    first = min(max(0, first), count)
+    return first, max(first, min(count, end))
 
 
 @parallel
