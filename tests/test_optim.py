@@ -729,3 +729,55 @@ def test_parameters_as_one_vector_and_gradients_cut_as_in_pytorch(torch: ModuleT
         vector = t.nn.utils.parameters_to_vector(model.parameters())
         found.append([x.tolist() for x in (model.weight, model.bias, model.weight.grad, model.bias.grad, vector)])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["StepLR", "MultiStepLR", "CosineAnnealingLR", "SWALR"])
+def test_what_a_schedule_of_pytorch_saved_goes_on_here(torch: ModuleType, name: str) -> None:
+    settings: dict[str, Any] = {
+        "StepLR": {"step_size": 2, "gamma": 0.5},
+        "MultiStepLR": {"milestones": [2, 2, 6], "gamma": 0.5},
+        "CosineAnnealingLR": {"T_max": 12},
+        "SWALR": {"swa_lr": 0.01},
+    }
+
+    def made(lib: Any) -> Any:
+        optimizer = lib.optim.SGD([lib.nn.Parameter(lib.ones(1))], lr=0.5)
+        where = lib.optim.swa_utils if name == "SWALR" else lib.optim.lr_scheduler
+        return optimizer, getattr(where, name)(optimizer, **settings[name])
+
+    (their_optimizer, theirs), (optimizer, ours) = made(torch), made(tg)
+    for _ in range(5):
+        their_optimizer.step()
+        theirs.step()
+    ours.load_state_dict(copy.deepcopy(theirs.state_dict()))
+    for _ in range(6):
+        optimizer.step(), ours.step(), their_optimizer.step(), theirs.step()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(their_optimizer.param_groups[0]["lr"], rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["OneCycleLR", "CyclicLR"])
+def test_each_group_has_its_own_momenta_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    settings: dict[str, Any] = {"OneCycleLR": {"total_steps": 12}, "CyclicLR": {"base_lr": 0.1, "step_size_up": 4}}
+    found = []
+    for lib in (torch, tg):
+        groups = [{"params": [lib.nn.Parameter(lib.ones(1))]} for _ in range(2)]
+        optimizer = lib.optim.SGD(groups, lr=0.5, momentum=0.9)
+        momenta = {"base_momentum": [0.5, 0.6], "max_momentum": [0.8, 0.9]}
+        schedule = getattr(lib.optim.lr_scheduler, name)(optimizer, max_lr=[0.3, 0.4], **momenta, **settings[name])
+        for _ in range(10):
+            optimizer.step()
+            schedule.step()
+            found.append([(float(g["lr"]), float(g["momentum"])) for g in optimizer.param_groups])
+    np.testing.assert_allclose(found[10:], found[:10], rtol=1e-9)
+
+
+def test_a_parameter_that_is_one_number_keeps_its_momentum(torch: ModuleType) -> None:
+    found = []
+    for lib in (torch, tg):
+        p = lib.nn.Parameter(lib.tensor(2.0))
+        optimizer = lib.optim.SGD([p], lr=0.1, momentum=0.9, maximize=True)
+        for _ in range(4):
+            p.grad = lib.tensor(1.0)
+            optimizer.step()
+        found.append(p.item())
+    assert found[1] == pytest.approx(found[0])

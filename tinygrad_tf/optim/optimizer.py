@@ -145,7 +145,7 @@ class Optimizer(Hooked):
 def gradient_of(p: Tensor, group: dict[str, Any], weight_decay: float) -> np.ndarray:
     """The gradient that counts: of the loss, or of its negative (maximize), plus weight_decay * p."""
     g: np.ndarray = -p._grad.array if group["maximize"] else p._grad.array
-    return g + p.array * weight_decay if weight_decay else g
+    return np.asarray(g + p.array * weight_decay if weight_decay else g)  # a number's would be no array
 
 
 def _ordered(params: Iterable[Any]) -> Iterable[Any]:

@@ -170,6 +170,8 @@ class SWALR(LRScheduler):
     anneal_strategy: "cos", or "linear". Beside another schedule, it goes on from where that one stopped.
     """
 
+    from_base = False
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -188,7 +190,7 @@ class SWALR(LRScheduler):
             raise ValueError(f"SWALR: anneal_epochs must be an integer from 0 on, got {anneal_epochs!r}")
         for group, rate in zip(groups, rates, strict=True):
             group["swa_lr"] = rate
-        self.anneal_epochs, self.anneal_strategy, self.steps = anneal_epochs, anneal_strategy, -1
+        self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
     def _share(self, step: int) -> float:
@@ -197,8 +199,8 @@ class SWALR(LRScheduler):
         return t if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     def get_lr(self) -> list[float]:
-        self.steps += 1
-        step = max(1, self.steps) if self.anneal_epochs == 0 else self.steps
+        step = self._step_count - 1  # since the start of this schedule
+        step = max(1, step) if self.anneal_epochs == 0 else step
         before, share = self._share(step - 1), self._share(step)
         found = []
         for group in self.optimizer.param_groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
@@ -20,6 +21,11 @@ def _functions(name: str, optimizer: Optimizer, functions: Any) -> list[Callable
     return found
 
 
+def attributes_of(function: Any) -> dict[str, Any] | None:
+    """What is saved of a function that a schedule was given: nothing, but for the attributes of a callable object."""
+    return None if function is None or isinstance(function, FunctionType) else dict(vars(function))
+
+
 class _OfFunctions(LRScheduler):
     """A schedule of functions, one for all groups or one each.
 
@@ -31,8 +37,7 @@ class _OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        attributes = [None if isinstance(f, FunctionType) else dict(vars(f)) for f in self.lr_lambdas]
-        return {**super().state_dict(), "lr_lambdas": attributes}
+        return {**super().state_dict(), "lr_lambdas": [attributes_of(f) for f in self.lr_lambdas]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
@@ -56,6 +61,8 @@ class LambdaLR(_OfFunctions):
 
 class MultiplicativeLR(_OfFunctions):
     """The rate before * function(step)."""
+
+    from_base = False
 
     def get_lr(self) -> list[float]:
         groups = self.optimizer.param_groups
@@ -84,6 +91,10 @@ class MultiStepLR(LRScheduler):
 
     def rate(self, base: float, step: float) -> float:
         return base * self.gamma ** bisect_right(self.milestones, step)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        milestones = Counter(state_dict["milestones"])  # as which PyTorch saves them
+        super().load_state_dict({**state_dict, "milestones": sorted(milestones.elements())})
 
 
 class ConstantLR(LRScheduler):
@@ -174,16 +185,22 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """From the base rates, whatever other schedules have made of them, as in PyTorch."""
+        self.T_cur, self.T_i = self._place(self.last_epoch)
         return [self.rate(base, self.last_epoch) for base in self.base_lrs]
 
     def rate(self, base: float, step: float) -> float:
+        done, length = self._place(step)
+        return half_cosine(base, self.eta_min, done / length)
+
+    def _place(self, step: float) -> tuple[float, int]:
+        """How many steps are done of which length since the last restart."""
         length = self.T_0
         if self.T_mult == 1:
             step %= length
         while step >= length:
             step -= length
             length *= self.T_mult
-        return half_cosine(base, self.eta_min, step / length)
+        return step, length
 
 
 def warmup_cosine(step: int, *, peak: float, floor: float, warmup: int, total: int) -> float:

@@ -11,6 +11,7 @@ from tinygrad_tf.optim.optimizer import Optimizer
 class LRScheduler:
     """Base class. A schedule defines `rate(base, step)`, or `get_lr()`: the rates of all groups at self.last_epoch."""
 
+    from_base = True  # whether it begins from the base rates, or from those that it finds
     floor = 0.0  # where the formula leads to: what lies above it is what other schedules' factors multiply
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
@@ -72,9 +73,7 @@ class LRScheduler:
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
     def start(self) -> None:
-        """Begin anew, from the base rates."""
-        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = base
+        """Begin anew, with the rates that are in the optimiser, as a new schedule does."""
         self.rates, self.last_epoch, self._step_count = list(self.base_lrs), -1, 0
         self.step()
 
@@ -86,8 +85,13 @@ class LRScheduler:
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the saved scheduler stood, including the rates in the optimiser."""
+        """Continue where the saved scheduler stood, including the rates in the optimiser.
+
+        Of a state that PyTorch saved, which has no `rates`, the formula tells them.
+        """
         self.__dict__.update(state_dict)
+        if "rates" not in state_dict and type(self).rate is not LRScheduler.rate:
+            self.rates = [self.rate(base, self.last_epoch) for base in self.base_lrs]
         self._restore_rates()
 
     def _restore_rates(self) -> None:

@@ -61,14 +61,23 @@ class SequentialLR(_Several):
 
     def start(self) -> None:
         self.last_epoch = 0
+        self._put_base_rates(self._schedulers[0])
         self._schedulers[0].start()
         self._last_lr = self._schedulers[0].get_last_lr()
 
-    def step(self, epoch: float | None = None) -> None:
+    def _put_base_rates(self, scheduler: LRScheduler) -> None:
+        groups = self.optimizer.param_groups
+        bases = getattr(scheduler, "base_lrs", [group["initial_lr"] for group in groups])  # a chain has none
+        for group, base in zip(groups, bases, strict=True):
+            group["lr"] = base
+
+    def step(self) -> None:  # type: ignore[override]
         self.last_epoch += 1
         part = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[part]
         if part and self._milestones[part - 1] == self.last_epoch:
+            if scheduler.from_base:
+                self._put_base_rates(scheduler)
             scheduler.start()
         else:
             scheduler.step()
@@ -84,7 +93,12 @@ class ChainedScheduler(_Several):
         super().__init__(schedulers[0].optimizer if optimizer is None else optimizer, schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
-    def step(self, epoch: float | None = None) -> None:
+    def start(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler.start()
+        self._last_lr = self._schedulers[-1].get_last_lr()
+
+    def step(self) -> None:  # type: ignore[override]
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._schedulers[-1].get_last_lr()
