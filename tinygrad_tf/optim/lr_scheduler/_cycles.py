@@ -65,7 +65,7 @@ class OneCycleLR(LRScheduler):
         while later and self.last_epoch > phase["end_step"]:
             begin, (phase, *later) = phase["end_step"], later
         share = (self.last_epoch - begin) / (phase["end_step"] - begin)
-        groups = self.optimizer.param_groups
+        groups = [g for g in self.optimizer.param_groups if "max_lr" in g]  # one added since has no cycle: step tells
         if self.cycle_momentum:
             for group in groups:
                 _set_momentum(group, self._between(group[phase["start_momentum"]], group[phase["end_momentum"]], share))
