@@ -14,7 +14,7 @@ from tests.test_nn import Function, rows, spread, starts_as_in_pytorch, value_an
 from tinygrad_tf import nn
 from tinygrad_tf.nn import functional as F
 
-LINE, IMAGE = (2, 4, 9), (2, 4, 5, 6)
+LINE, IMAGE, VOLUME = (2, 4, 9), (2, 4, 5, 6), (2, 4, 3, 4, 5)
 FUNCTIONS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
     "conv1d": (lambda f, x, w, b: f.conv1d(x, w, b, 2, 1), (LINE, (6, 4, 3), (6,))),
     "conv1d without batch": (lambda f, x, w, b: f.conv1d(x, w, b, dilation=3), ((4, 9), (6, 4, 3), (6,))),
@@ -26,17 +26,28 @@ FUNCTIONS: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {
         lambda f, x, w, b: f.conv_transpose2d(x, w, b, (2, 1), (1, 0), (1, 0), 2, (1, 2)),
         (IMAGE, (4, 3, 2, 3), (6,)),
     ),
+    "conv3d": (lambda f, x, w, b: f.conv3d(x, w, b, (2, 1, 1), (1, 0, 2), (1, 2, 1)), (VOLUME, (4, 4, 2, 2, 3), (4,))),
+    "conv3d same": (lambda f, x, w: f.conv3d(x, w, padding="same", groups=2), (VOLUME[1:], (6, 2, 1, 3, 3))),
+    "conv_transpose3d": (
+        lambda f, x, w, b: f.conv_transpose3d(x, w, b, (2, 1, 3), (1, 0, 1), (1, 0, 2), 2, (1, 2, 1)),
+        (VOLUME, (4, 3, 2, 2, 3), (6,)),
+    ),
     "unfold": (lambda f, x: f.unfold(x, (2, 3), (1, 2), (1, 0), 2), (IMAGE,)),
     "fold": (lambda f, x: f.fold(x, (4, 5), (2, 3), 1, (1, 0), (2, 1)), ((2, 12, 9),)),
     "max_pool1d": (lambda f, x: f.max_pool1d(x, 3, 2, 1), (LINE,)),
     "max_pool2d": (lambda f, x: f.max_pool2d(x, (2, 3), (1, 2), (1, 0), (2, 1), ceil_mode=True), (IMAGE,)),
+    "max_pool3d": (lambda f, x: f.max_pool3d(x, 2, (1, 2, 1), (1, 0, 1), (1, 1, 2), ceil_mode=True), (VOLUME,)),
     "avg_pool1d": (lambda f, x: f.avg_pool1d(x, 4, 3, 2, count_include_pad=False), (LINE,)),
     "avg_pool2d": (lambda f, x: f.avg_pool2d(x, (2, 3), 2, 1, ceil_mode=True), (IMAGE,)),
     "avg_pool2d divisor": (lambda f, x: f.avg_pool2d(x, 2, divisor_override=3), (IMAGE,)),
+    "avg_pool3d": (lambda f, x: f.avg_pool3d(x, (2, 3, 1), 2, (1, 1, 0), True, False), (VOLUME,)),
+    "avg_pool3d divisor": (lambda f, x: f.avg_pool3d(x, 2, 1, divisor_override=3), (VOLUME,)),
     "adaptive_avg_pool1d": (lambda f, x: f.adaptive_avg_pool1d(x, 4), (LINE,)),
     "adaptive_avg_pool2d": (lambda f, x: f.adaptive_avg_pool2d(x, (3, None)), (IMAGE,)),
     "adaptive_max_pool1d": (lambda f, x: f.adaptive_max_pool1d(x, 4), (LINE,)),
     "adaptive_max_pool2d": (lambda f, x: f.adaptive_max_pool2d(x, (3, 4)), (IMAGE,)),
+    "adaptive_avg_pool3d": (lambda f, x: f.adaptive_avg_pool3d(x, (2, None, 4)), (VOLUME,)),
+    "adaptive_max_pool3d": (lambda f, x: f.adaptive_max_pool3d(x, (2, 3, 1)), (VOLUME,)),
     "nearest": (lambda f, x: f.interpolate(x, scale_factor=1.7), (IMAGE,)),
     "nearest-exact": (lambda f, x: f.interpolate(x, (3, 11), mode="nearest-exact"), (IMAGE,)),
     "linear": (lambda f, x: f.interpolate(x, 13, mode="linear"), (LINE,)),
@@ -79,6 +90,13 @@ MODULES: dict[str, Callable[[Any], Any]] = {
     "Conv2d": lambda n: n.Conv2d(4, 6, (2, 3), padding="same", groups=2, padding_mode="reflect"),
     "ConvTranspose1d": lambda n: n.ConvTranspose1d(3, 4, 3, stride=2, output_padding=1),
     "ConvTranspose2d": lambda n: n.ConvTranspose2d(4, 2, 3, padding=(0, 1), groups=2),
+    "Conv3d": lambda n: n.Conv3d(4, 6, (1, 2, 3), stride=2, padding=1, groups=2, padding_mode="replicate"),
+    "ConvTranspose3d": lambda n: n.ConvTranspose3d(4, 2, 3, stride=2, output_padding=(0, 1, 0), bias=False),
+    "BatchNorm3d": lambda n: n.BatchNorm3d(5),
+    "InstanceNorm3d": lambda n: n.InstanceNorm3d(5, affine=True, track_running_stats=True),
+    "pools of volumes": lambda n: n.ModuleList(
+        [n.MaxPool3d((1, 2, 2), 2), n.AvgPool3d(2), n.AdaptiveAvgPool3d((1, None, 2)), n.AdaptiveMaxPool3d(2)]
+    ),
     "BatchNorm2d": lambda n: n.BatchNorm2d(5),
     "pools": lambda n: n.ModuleList(
         [
@@ -166,6 +184,44 @@ def test_lazy_layers_take_their_sizes_from_weights_that_are_loaded() -> None:
     assert repr(other) == repr(model) and other.eval()(x).equal(model.eval()(x))
     with pytest.raises(RuntimeError, match=r"4.weight must have the shape \(6, 47\), got \(5, 47\)"):
         made().load_state_dict({**before, "4.weight": before["4.weight"][:5, :47]})
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_transposed_convolution_gives_the_size_that_is_asked_for(torch: ModuleType, axes: int) -> None:
+    """Auto-encoders ask for the size of what the convolution saw."""
+    for output_size in ((8,) * axes, (9,) * axes, (1, 2, *(8,) * axes)):
+        found = []
+        for t in (torch, tg):
+            t.manual_seed(2)
+            layer = getattr(t.nn, f"ConvTranspose{axes}d")(3, 2, 3, stride=3, padding=1)
+            lazy = getattr(t.nn, f"LazyConvTranspose{axes}d")(2, 3, stride=3, padding=1)
+            x = t.linspace(-1, 1, 3**axes * 3).reshape(1, 3, *(3,) * axes)
+            assert lazy(x, output_size=output_size).shape == layer(x, output_size).shape
+            found.append(layer(x, output_size).detach().numpy())
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-6)
+    for t in (torch, tg):
+        layer = getattr(t.nn, f"ConvTranspose{axes}d")(3, 2, 3, stride=3, padding=1)
+        for wrong in ((6,) * axes, (10,) * axes, (8,) * (axes + 3)):
+            with pytest.raises(ValueError, match=r"output.size"):
+                layer(t.ones(1, 3, *(3,) * axes), wrong)
+
+
+def test_volumes_as_in_pytorch(torch: ModuleType) -> None:
+    """The same weights from the same seed, layers of all kinds, and places in the volume."""
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(5)
+        n = t.nn
+        first = (n.LazyConv3d(4, 2, groups=2), n.LazyBatchNorm3d(), n.ReLU())
+        model = n.Sequential(*first, n.LazyConvTranspose3d(3, 2), n.InstanceNorm3d(3))
+        x = t.linspace(-1, 1, 2 * 2 * 4 * 3 * 3).reshape(2, 2, 4, 3, 3).sin()
+        (model(x) * t.arange(3.0)).square().mean().backward()
+        best, places = n.functional.max_pool3d(x, (2, 2, 1), return_indices=True)
+        coarse, parts = n.AdaptiveMaxPool3d((2, 1, 2), return_indices=True)(x)
+        found.append([repr(model), best, places, coarse, parts, *(p.grad for p in model.parameters())])
+    assert found[0][0] == found[1][0]
+    for got, want in zip(found[1][1:], found[0][1:], strict=True):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_values_that_can_be_counted() -> None:
@@ -290,6 +346,7 @@ def test_a_convolution_with_other_weights() -> None:
         (lambda: nn.Conv2d(4, 4, (2, 2, 2)), RuntimeError, r"kernel_size.*or 2 of them, got \(2, 2, 2\)"),
         (lambda: F.max_pool1d(tg.ones(1, 1, 4), 2, padding=2), RuntimeError, "at most half of kernel_size"),
         (lambda: F.avg_pool1d(tg.ones(1, 1, 4), 5), RuntimeError, "a window of 5 does not fit into an axis of 4"),
+        (lambda: F.conv3d(tg.ones(3, 2), tg.ones(1, 1, 2, 2, 2)), RuntimeError, r"\(C, D, H, W\), got shape \(3, 2\)"),
         (lambda: F.fold(tg.ones(1, 4, 5), (3, 3), 2), RuntimeError, r"\(2, 2\) windows.*got \(1, 4, 5\)"),
         (lambda: F.interpolate(tg.ones(1, 1, 4), 2, mode="bilinear"), NotImplementedError, "mode must be .*'bilinear'"),
         (lambda: F.interpolate(tg.ones(1, 1, 4)), ValueError, "size or scale_factor"),

@@ -1249,7 +1249,7 @@ def test_a_module_is_put_at_a_dotted_name() -> None:
 
 def test_norms_are_of_the_kinds_that_pytorch_says(torch: ModuleType) -> None:
     """Programs ask so, to leave the scales of some norms out of weight decay, or to set others to evaluation."""
-    names = ["BatchNorm1d", "BatchNorm2d", "InstanceNorm1d", "InstanceNorm2d"]
+    names = [f"{kind}{n}d" for kind in ("BatchNorm", "InstanceNorm") for n in (1, 2, 3)]
     bases = {"_NormBase": "batchnorm", "_BatchNorm": "batchnorm", "_InstanceNorm": "instancenorm"}
     theirs = {name: getattr(getattr(torch.nn.modules, file), name) for name, file in bases.items()}
     ours = {name: getattr(nn.norm, name) for name in bases}
@@ -1264,7 +1264,7 @@ def test_norms_are_of_the_kinds_that_pytorch_says(torch: ModuleType) -> None:
 def test_layers_derive_from_one_another_as_pytorchs_do(torch: ModuleType) -> None:
     """Programs set p of each nn.Dropout, and initialise each nn.Embedding: not those of other classes with it."""
     classes = {name for name, value in vars(nn).items() if isinstance(value, type) and hasattr(torch.nn, name)}
-    classes -= {"LazyBatchNorm1d", "LazyBatchNorm2d"}  # which become plain ones with their first input
+    classes -= {f"LazyBatchNorm{n}d" for n in (1, 2, 3)}  # which become plain ones with their first input
     assert {"ReLU6", "Dropout2d", "EmbeddingBag", "Fold", "ZeroPad2d", "ReflectionPad2d"} < classes
     for one in classes:
         theirs = {name for name in classes if issubclass(getattr(torch.nn, one), getattr(torch.nn, name))}

@@ -321,10 +321,10 @@ ELSEWHERE = (
     "nn.utils.convert_parameters",
 )  # where names are a second time
 ALSO_IN_TORCH = (  # functions of nn.functional that PyTorch has under torch, too
-    "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu", "conv1d",
-    "conv2d", "conv_transpose1d", "conv_transpose2d", "dropout", "embedding", "group_norm", "hardshrink", "kl_div",
-    "layer_norm", "max_pool1d", "max_pool2d", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu",
-    "rms_norm", "rrelu", "selu", "threshold",
+    "adaptive_avg_pool1d", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "celu",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "dropout", "embedding",
+    "group_norm", "hardshrink", "kl_div", "layer_norm", "max_pool1d", "max_pool2d", "max_pool3d", "pairwise_distance",
+    "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "rms_norm", "rrelu", "selu", "threshold",
 )  # fmt: skip
 FUNCTIONAL = ("cartesian_prod", "cdist", "einsum", "meshgrid", "norm", "split", "tensordot", "unique")
 IN_PLACE = (  # methods that PyTorch has as functions, too

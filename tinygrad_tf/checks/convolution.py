@@ -42,16 +42,35 @@ op(
     normal(1, 2, 2, 3),
     normal(2, 2, 2, 2),
 )
+op(
+    "conv3d",
+    lambda x, w, b: F.conv3d(x, w, b, stride=(1, 2, 1), padding=(0, 1, 1), dilation=(1, 1, 2), groups=2),
+    normal(2, 2, 2, 3, 4),
+    normal(4, 1, 2, 2, 2),
+    normal(4),
+)
+op("conv3d same", lambda x, w: F.conv3d(x, w, padding="same"), normal(2, 2, 3, 2), normal(1, 2, 2, 1, 3))
+op(
+    "conv_transpose3d",
+    lambda x, w, b: F.conv_transpose3d(x, w, b, stride=(2, 1, 2), padding=(0, 1, 0), output_padding=(1, 0, 0)),
+    normal(1, 2, 2, 2, 2),
+    normal(2, 1, 2, 2, 2),
+    normal(1),
+)
 op("F.unfold", lambda x: F.unfold(x, (2, 3), dilation=(1, 2), padding=1, stride=2), normal(2, 2, 4, 5))
 op("F.fold", lambda x: F.fold(x, (4, 5), 2, padding=(1, 0), stride=(2, 1)), normal(2, 8, 12))
 op("max_pool1d", lambda x: F.max_pool1d(x, 3, stride=2, padding=1), spread(2, 2, 6))
 op("max_pool2d", lambda x: F.max_pool2d(x, 2, stride=1, dilation=(2, 1), ceil_mode=True), spread(1, 2, 4, 4))
+op("max_pool3d", lambda x: F.max_pool3d(x, (1, 2, 3), stride=1, padding=(0, 0, 1)), spread(1, 2, 2, 3, 3))
 op("avg_pool1d", lambda x: F.avg_pool1d(x, 3, stride=2, padding=1, count_include_pad=False), normal(2, 2, 6))
 op("avg_pool2d", lambda x: F.avg_pool2d(x, (2, 3), padding=1, ceil_mode=True), normal(1, 2, 4, 5))
+op("avg_pool3d", lambda x: F.avg_pool3d(x, 2, (1, 2, 2), 1, True, False), normal(1, 2, 2, 3, 4))
 op("adaptive_avg_pool1d", lambda x: F.adaptive_avg_pool1d(x, 3), normal(2, 2, 7))
 op("adaptive_avg_pool2d", lambda x: F.adaptive_avg_pool2d(x, (2, None)), normal(2, 2, 5, 3))
+op("adaptive_avg_pool3d", lambda x: F.adaptive_avg_pool3d(x, (2, None, 1)), normal(1, 2, 3, 2, 2))
 op("adaptive_max_pool1d", lambda x: F.adaptive_max_pool1d(x, 3), spread(2, 2, 7))
 op("adaptive_max_pool2d", lambda x: F.adaptive_max_pool2d(x, 2), spread(1, 2, 5, 4))
+op("adaptive_max_pool3d", lambda x: F.adaptive_max_pool3d(x, (1, 2, 2)), spread(1, 2, 2, 3, 3))
 op("interpolate nearest", lambda x: F.interpolate(x, scale_factor=1.7), normal(2, 2, 5))
 op("interpolate linear", lambda x: F.interpolate(x, 7, mode="linear", align_corners=True), normal(2, 2, 4))
 op("interpolate bilinear", lambda x: F.interpolate(x, scale_factor=(1.5, 0.6), mode="bilinear"), normal(1, 2, 4, 5))
@@ -110,6 +129,24 @@ layer("nn.Conv1d", lambda: nn.Conv1d(3, 4, 3, padding=2, padding_mode="circular"
 layer("nn.Conv2d", lambda: nn.Conv2d(2, 4, 2, stride=2, groups=2), normal(2, 2, 4, 5))
 layer("nn.ConvTranspose1d", lambda: nn.ConvTranspose1d(2, 3, 3, stride=2, output_padding=1), normal(2, 2, 3))
 layer("nn.ConvTranspose2d", lambda: nn.ConvTranspose2d(2, 3, 2, padding=1, bias=False), normal(1, 2, 3, 3))
+layer("nn.Conv3d", lambda: nn.Conv3d(2, 2, 2, padding=1, padding_mode="replicate"), normal(1, 2, 2, 2, 3))
+layer("nn.ConvTranspose3d", lambda: nn.ConvTranspose3d(2, 1, (1, 2, 2), stride=2), normal(1, 2, 2, 1, 2))
+layer(
+    "nn.ConvTranspose2d to a size",
+    lambda: nn.ConvTranspose2d(1, 2, 3, stride=2, padding=1),
+    normal(1, 1, 2, 3),
+    call=lambda m, x: m(x, output_size=(4, 5)),
+)
+layer(
+    "volumes to classes",
+    lambda: nn.Sequential(nn.Conv3d(1, 2, 2), nn.InstanceNorm3d(2), nn.Tanh(), nn.AvgPool3d((1, 2, 2)), nn.Flatten()),
+    normal(2, 1, 3, 4, 3),
+)
+layer(
+    "volumes to their largest",
+    lambda: nn.Sequential(nn.MaxPool3d(2, 1), nn.AdaptiveMaxPool3d((1, 2, 1)), nn.AdaptiveAvgPool3d(1)),
+    spread(1, 2, 2, 4, 3),
+)
 layer(
     "convolutional classifier",
     lambda: nn.Sequential(

@@ -39,7 +39,16 @@ from tinygrad_tf.nn.attention_variants import AdditiveAttention, BlockSparseAtte
 from tinygrad_tf.nn.blocks import Block, FeedForward, SequenceBatchNorm, make_attention, make_norm
 from tinygrad_tf.nn.cells import GRUCell, LSTMCell, RNNCell
 from tinygrad_tf.nn.container import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Fold, Unfold
+from tinygrad_tf.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    Fold,
+    Unfold,
+)
 from tinygrad_tf.nn.distance import CosineSimilarity, PairwiseDistance
 from tinygrad_tf.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
 from tinygrad_tf.nn.embedding import Embedding, EmbeddingBag
@@ -47,10 +56,13 @@ from tinygrad_tf.nn.flatten import Flatten, Unflatten
 from tinygrad_tf.nn.lazy import (
     LazyBatchNorm1d,
     LazyBatchNorm2d,
+    LazyBatchNorm3d,
     LazyConv1d,
     LazyConv2d,
+    LazyConv3d,
     LazyConvTranspose1d,
     LazyConvTranspose2d,
+    LazyConvTranspose3d,
     LazyLinear,
 )
 from tinygrad_tf.nn.linear import Bilinear, Identity, Linear
@@ -85,9 +97,11 @@ from tinygrad_tf.nn.multihead import MultiheadAttention
 from tinygrad_tf.nn.norm import (
     BatchNorm1d,
     BatchNorm2d,
+    BatchNorm3d,
     GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
+    InstanceNorm3d,
     LayerNorm,
     LocalResponseNorm,
     RMSNorm,
@@ -109,14 +123,18 @@ from tinygrad_tf.nn.parameter import UninitializedParameter as UninitializedPara
 from tinygrad_tf.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
+    AdaptiveAvgPool3d,
     AdaptiveMaxPool1d,
     AdaptiveMaxPool2d,
+    AdaptiveMaxPool3d,
     AvgPool1d,
     AvgPool2d,
+    AvgPool3d,
     LPPool1d,
     LPPool2d,
     MaxPool1d,
     MaxPool2d,
+    MaxPool3d,
 )
 from tinygrad_tf.nn.position import (
     AlibiPositions,
@@ -153,18 +171,22 @@ __all__ = [
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
+    "AdaptiveAvgPool3d",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
+    "AdaptiveMaxPool3d",
     "AdditiveAttention",
     "AlibiPositions",
     "AlphaDropout",
     "AttentionPositions",
     "AvgPool1d",
     "AvgPool2d",
+    "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
     "BatchNorm2d",
+    "BatchNorm3d",
     "Bilinear",
     "Block",
     "BlockSparseAttention",
@@ -177,8 +199,10 @@ __all__ = [
     "ConstantPad2d",
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -204,6 +228,7 @@ __all__ = [
     "Identity",
     "InstanceNorm1d",
     "InstanceNorm2d",
+    "InstanceNorm3d",
     "KLDivLoss",
     "KeyValueCache",
     "L1Loss",
@@ -213,10 +238,13 @@ __all__ = [
     "LayerNorm",
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "LazyConv1d",
     "LazyConv2d",
+    "LazyConv3d",
     "LazyConvTranspose1d",
     "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
     "LazyLinear",
     "LeakyReLU",
     "LearnedPositions",
@@ -230,6 +258,7 @@ __all__ = [
     "MarginRankingLoss",
     "MaxPool1d",
     "MaxPool2d",
+    "MaxPool3d",
     "MaxUnpool1d",
     "MaxUnpool2d",
     "Mish",

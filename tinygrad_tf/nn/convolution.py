@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tinygrad_tf.creation import empty
@@ -125,6 +126,28 @@ class Conv2d(_Convolution):
         return F.conv2d(x, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
+class Conv3d(_Convolution):
+    """Cross-correlation over volumes x (N, in_channels, D, H, W), as of a video or a scan.
+
+    weight (out_channels, in_channels / groups, *kernel_size), bias (out_channels). Kernels take up to two axes: this
+    one's windows are gathered in NumPy.
+
+    >>> import tinygrad_tf as tg
+    >>> Conv3d(1, 4, kernel_size=(1, 3, 3))(tg.zeros(2, 1, 5, 8, 8)).shape
+    torch.Size([2, 4, 5, 6, 6])
+    """
+
+    axes = 3
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """As Conv1d's."""
+        x, padding = self._padded(input)
+        return F.conv3d(x, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+
 class _TransposedConvolution(_Convolution):
     transposed = True
 
@@ -150,24 +173,57 @@ class _TransposedConvolution(_Convolution):
         )
         self.output_padding = sizes_for(type(self).__name__, "output_padding", output_padding, self.axes, 0)
 
-    def _settings(self) -> tuple[Any, ...]:
-        return self.stride, self.padding, self.output_padding, self.groups, self.dilation
+    def _settings(self, input: Tensor, output_size: Sequence[int] | None) -> tuple[Any, ...]:
+        more = self.output_padding if output_size is None else self._padding_to(input, output_size)
+        return self.stride, self.padding, more, self.groups, self.dilation
+
+    def _padding_to(self, input: Tensor, output_size: Sequence[int]) -> tuple[int, ...]:
+        """The output_padding that gives this size: a stride above 1 leaves several to choose from."""
+        name, given = type(self).__name__, tuple(output_size)
+        wanted = given[-self.axes :] if len(given) in (self.axes, input.ndim) else ()
+        if len(wanted) != self.axes or input.ndim not in (self.axes + 1, self.axes + 2):
+            raise ValueError(
+                f"{name}: output_size must be {self.axes} integers or a whole shape of {input.ndim}, got {given}"
+            )
+        settings: Any = (input.shape[-self.axes :], self.stride, self.padding, self.dilation, self.kernel_size)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in zip(*settings, strict=True)]
+        if any(not a <= w < a + s for w, a, s in zip(wanted, least, self.stride, strict=True)):
+            most = [a + s - 1 for a, s in zip(least, self.stride, strict=True)]
+            raise ValueError(f"{name}: output_size must be from {least} to {most} for this input, got {wanted}")
+        return tuple(w - a for w, a in zip(wanted, least, strict=True))
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The adjoint of Conv1d: x (N, in_channels, L) to a longer (N, out_channels, L')."""
+    """The adjoint of Conv1d: x (N, in_channels, L) to a longer (N, out_channels, L').
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.conv_transpose1d(input, self.weight, self.bias, *self._settings())
+    A convolution with a stride takes several lengths to one; `output_size` says which of them comes back.
+
+    >>> import tinygrad_tf as tg
+    >>> layer = ConvTranspose1d(1, 1, kernel_size=3, stride=2)
+    >>> layer(tg.zeros(1, 1, 4)).shape, layer(tg.zeros(1, 1, 4), output_size=[10]).shape
+    (torch.Size([1, 1, 9]), torch.Size([1, 1, 10]))
+    """
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose1d(input, self.weight, self.bias, *self._settings(input, output_size))
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """The adjoint of Conv2d: images x (N, in_channels, H, W) to larger ones."""
+    """The adjoint of Conv2d: images x (N, in_channels, H, W) to larger ones; output_size as of ConvTranspose1d."""
 
     axes = 2
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.conv_transpose2d(input, self.weight, self.bias, *self._settings())
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose2d(input, self.weight, self.bias, *self._settings(input, output_size))
+
+
+class ConvTranspose3d(_TransposedConvolution):
+    """The adjoint of Conv3d: volumes x (N, in_channels, D, H, W) to larger ones; output_size as of ConvTranspose1d."""
+
+    axes = 3
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        return F.conv_transpose3d(input, self.weight, self.bias, *self._settings(input, output_size))
 
 
 # --- windows as columns -----------------------------------------------------------------------------------------------

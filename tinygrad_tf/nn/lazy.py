@@ -9,10 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf.creation import ones, zeros
-from tinygrad_tf.nn.convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, _Convolution
+from tinygrad_tf.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    _Convolution,
+)
 from tinygrad_tf.nn.linear import Linear
 from tinygrad_tf.nn.module import Module
-from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, _BatchNorm
+from tinygrad_tf.nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
 from tinygrad_tf.nn.parameter import UninitializedParameter
 from tinygrad_tf.tensor import Tensor
 
@@ -45,10 +53,10 @@ class _Lazy(Module):
         self._take(size)
         self.__class__ = self.plain  # type: ignore[assignment]
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, *others: Any, **named: Any) -> Tensor:
         self._become(self._size_of(input))
         self.reset_parameters()
-        return self.forward(input)
+        return self.forward(input, *others, **named)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *others)
@@ -116,6 +124,12 @@ class LazyConv2d(_LazyConvolution, Conv2d):
     plain = Conv2d
 
 
+class LazyConv3d(_LazyConvolution, Conv3d):
+    """Conv3d(out_channels, kernel_size, ...), whose in_channels are those of the first input."""
+
+    plain = Conv3d
+
+
 class LazyConvTranspose1d(_LazyConvolution, ConvTranspose1d):
     """ConvTranspose1d(out_channels, kernel_size, ...), whose in_channels are those of the first input."""
 
@@ -126,6 +140,12 @@ class LazyConvTranspose2d(_LazyConvolution, ConvTranspose2d):
     """ConvTranspose2d(out_channels, kernel_size, ...), whose in_channels are those of the first input."""
 
     plain = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvolution, ConvTranspose3d):
+    """ConvTranspose3d(out_channels, kernel_size, ...), whose in_channels are those of the first input."""
+
+    plain = ConvTranspose3d
 
 
 class _LazyBatchNorm(_Lazy, _BatchNorm):
@@ -159,6 +179,12 @@ class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d):
     """BatchNorm2d(eps, ...), whose num_features are the channels of the first input."""
 
     plain = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d):
+    """BatchNorm3d(eps, ...), whose num_features are the channels of the first input."""
+
+    plain = BatchNorm3d
 
 
 def _materialize(parameter: Any, shape: tuple[int, ...]) -> None:

@@ -195,6 +195,13 @@ class BatchNorm2d(_BatchNorm):
     wanted = "(N, {0}, H, W)"
 
 
+class BatchNorm3d(_BatchNorm):
+    """BatchNorm1d for volumes (N, C, D, H, W)."""
+
+    dimensions = (5,)
+    wanted = "(N, {0}, D, H, W)"
+
+
 class _InstanceNorm(_NormBase):
     dimensions: tuple[int, ...]
     wanted: str
@@ -240,6 +247,13 @@ class InstanceNorm2d(_InstanceNorm):
 
     dimensions = (3, 4)
     wanted = "(N, {0}, H, W) or ({0}, H, W)"
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """InstanceNorm1d for volumes (N, C, D, H, W) or (C, D, H, W)."""
+
+    dimensions = (4, 5)
+    wanted = "(N, {0}, D, H, W) or ({0}, D, H, W)"
 
 
 class LocalResponseNorm(Module):

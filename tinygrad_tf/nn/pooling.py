@@ -52,6 +52,13 @@ class MaxPool2d(_MaxPool):
         return F.max_pool2d(input, *self._settings())
 
 
+class MaxPool3d(_MaxPool):
+    """The largest entry of every window of volumes (N, C, D, H, W)."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool3d(input, *self._settings())
+
+
 class _AvgPool(Module):
     def __init__(
         self,
@@ -89,9 +96,7 @@ class AvgPool1d(_AvgPool):
         return F.avg_pool1d(input, self.kernel_size, *settings)
 
 
-class AvgPool2d(_AvgPool):
-    """The mean of every window of images (N, C, H, W)."""
-
+class _AvgPoolNd(_AvgPool):
     def __init__(
         self,
         kernel_size: Sizes,
@@ -104,9 +109,23 @@ class AvgPool2d(_AvgPool):
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
+    def _settings(self) -> tuple[Any, ...]:
+        windows = (self.kernel_size, self.stride, self.padding)
+        return *windows, self.ceil_mode, self.count_include_pad, self.divisor_override
+
+
+class AvgPool2d(_AvgPoolNd):
+    """The mean of every window of images (N, C, H, W)."""
+
     def forward(self, input: Tensor) -> Tensor:
-        settings = (self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override)
-        return F.avg_pool2d(input, self.kernel_size, *settings)
+        return F.avg_pool2d(input, *self._settings())
+
+
+class AvgPool3d(_AvgPoolNd):
+    """The mean of every window of volumes (N, C, D, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.avg_pool3d(input, *self._settings())
 
 
 class _LPPool(Module):
@@ -156,6 +175,13 @@ class AdaptiveAvgPool2d(_AdaptivePool):
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
+class AdaptiveAvgPool3d(_AdaptivePool):
+    """Means over windows that divide volumes (N, C, D, H, W) into `output_size` parts; None keeps an axis."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.adaptive_avg_pool3d(input, self.output_size)
+
+
 class _AdaptiveMaxPool(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False):
         super().__init__(output_size)
@@ -174,3 +200,10 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest entries of windows that divide volumes (N, C, D, H, W) into `output_size` parts; see the function."""
+
+    def forward(self, input: Tensor) -> Any:
+        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)

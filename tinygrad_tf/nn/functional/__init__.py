@@ -41,13 +41,23 @@ from tinygrad_tf.nn.functional.activation import (
     threshold,
     threshold_,
 )
+from tinygrad_tf.nn.functional.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from tinygrad_tf.nn.functional.alignment import ctc_loss
 from tinygrad_tf.nn.functional.attention import scaled_dot_product_attention
 from tinygrad_tf.nn.functional.convolution import (
     conv1d,
     conv2d,
+    conv3d,
     conv_transpose1d,
     conv_transpose2d,
+    conv_transpose3d,
     fold,
     unfold,
 )
@@ -98,16 +108,14 @@ from tinygrad_tf.nn.functional.norm import (
 )
 from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.nn.functional.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
     avg_pool1d,
     avg_pool2d,
+    avg_pool3d,
     lp_pool1d,
     lp_pool2d,
     max_pool1d,
     max_pool2d,
+    max_pool3d,
 )
 from tinygrad_tf.nn.functional.resize import interpolate
 from tinygrad_tf.nn.functional.shuffle import channel_shuffle, pixel_shuffle, pixel_unshuffle
@@ -116,12 +124,15 @@ from tinygrad_tf.nn.functional.unpooling import max_unpool1d, max_unpool2d
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
@@ -131,8 +142,10 @@ __all__ = [
     "channel_shuffle",
     "conv1d",
     "conv2d",
+    "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
@@ -176,6 +189,7 @@ __all__ = [
     "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "max_unpool1d",
     "max_unpool2d",
     "mish",
@@ -224,14 +238,16 @@ __all__ = [
 _check_all(__all__, globals())
 _call_steps(
     {
-        "avg_pool2d": "AvgPool2D", "batch_norm": "NativeBatchNorm", "binary_cross_entropy": "BinaryCrossEntropy",
+        "avg_pool2d": "AvgPool2D", "avg_pool3d": "AvgPool3D", "batch_norm": "NativeBatchNorm",
+        "binary_cross_entropy": "BinaryCrossEntropy",
         "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogits", "celu": "Elu", "conv1d": "Convolution",
-        "conv2d": "Convolution", "conv_transpose2d": "Convolution", "cross_entropy": "NllLoss", "elu": "Elu",
+        "conv2d": "Convolution", "conv3d": "Convolution", "conv_transpose1d": "Convolution",
+        "conv_transpose2d": "Convolution", "conv_transpose3d": "Convolution", "cross_entropy": "NllLoss", "elu": "Elu",
         "glu": "Glu", "group_norm": "NativeGroupNorm", "hardsigmoid": "Hardsigmoid", "hardswish": "Hardswish",
         "hardtanh": "Hardtanh", "huber_loss": "HuberLoss", "leaky_relu": "LeakyRelu", "logsigmoid": "LogSigmoid",
-        "max_pool2d": "MaxPool2DWithIndices", "mish": "Mish", "mse_loss": "MseLoss", "nll_loss": "NllLoss",
-        "relu6": "Hardtanh", "selu": "Elu", "silu": "Silu", "smooth_l1_loss": "SmoothL1Loss", "softplus": "Softplus",
-        "threshold": "Threshold",
+        "max_pool2d": "MaxPool2DWithIndices", "max_pool3d": "MaxPool3DWithIndices", "mish": "Mish",
+        "mse_loss": "MseLoss", "nll_loss": "NllLoss", "relu6": "Hardtanh", "selu": "Elu", "silu": "Silu",
+        "smooth_l1_loss": "SmoothL1Loss", "softplus": "Softplus", "threshold": "Threshold",
     },
     globals(),
 )  # fmt: skip

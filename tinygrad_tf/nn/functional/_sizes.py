@@ -24,7 +24,7 @@ def sizes_for(name: str, argument: str, value: Sizes, count: int, least: int = 1
 
 def batched(name: str, input: Tensor, count: int) -> Tensor:
     """The input with a batch axis in front, (N, C, ...); it may come without."""
-    axes = "L" if count == 1 else "H, W"
+    axes = ("L", "H, W", "D, H, W")[count - 1]
     if input.ndim not in (count + 1, count + 2):
         raise RuntimeError(f"{name}: input must be (N, C, {axes}) or (C, {axes}), got shape {tuple(input.shape)}")
     return input.unsqueeze(0) if input.ndim == count + 1 else input

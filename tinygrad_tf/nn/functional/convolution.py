@@ -44,6 +44,19 @@ def conv2d(
     return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation of volumes input (N, C, D, H, W) with weight (out, C / groups, Kd, Kh, Kw)."""
+    return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
 def ends_of(padding: Sizes | str, name: str, size: Sequence[int], dilation: Sequence[int]) -> list[int]:
     """The entries to add at both ends of each axis, last axis first, as `pad` wants them."""
     if isinstance(padding, str):
@@ -148,6 +161,20 @@ def conv_transpose2d(
 ) -> Tensor:
     """The adjoint of conv2d: input (N, C, H, W) with weight (C, out / groups, Kh, Kw)."""
     return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Tensor:
+    """The adjoint of conv3d: input (N, C, D, H, W) with weight (C, out / groups, Kd, Kh, Kw)."""
+    return _transposed("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 def _transposed(

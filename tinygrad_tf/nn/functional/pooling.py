@@ -14,7 +14,6 @@ from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
 from tinygrad_tf.ops._types import category
 from tinygrad_tf.ops.elementwise import bent
 from tinygrad_tf.ops.reduce import mean_over
-from tinygrad_tf.ops.shape import stack
 from tinygrad_tf.ops.windows import Look, columns, count_windows, taken, windows
 from tinygrad_tf.tensor import Tensor
 
@@ -86,35 +85,35 @@ def _max_pooled(
         found = kernels.pooling.largest(x.array, *w.look(x.shape[2:]))
     else:
         found = _largest_in(x.array, w)
-    return _returned(input, taken(x, places=found), found, return_indices)
+    return returned(input, taken(x, places=found), found, return_indices)
 
 
 def _largest_in(x: np.ndarray, w: _Windows) -> np.ndarray:
     """Where the largest entries of the windows are, in NumPy."""
     count, lowest = len(w.size), _lowest(x.dtype)
     seen = w.of(np.pad(x, [(0, 0), (0, 0), *w.ends], constant_values=lowest))
-    numbered = w.of(np.pad(_numbers(x.shape), [(0, 0), (0, 0), *w.ends], constant_values=-1))
+    numbered = w.of(np.pad(numbers_in(x.shape), [(0, 0), (0, 0), *w.ends], constant_values=-1))
     rows, numbers = (y.reshape(*y.shape[: 2 + count], math.prod(w.size)) for y in (seen, numbered))
-    return _largest(rows, numbers, any(any(e) for e in w.ends))
+    return largest_of(rows, numbers, any(any(e) for e in w.ends))
 
 
 def _lowest(dtype: np.dtype) -> Any:
     return -math.inf if category(dtype) == 2 else int(np.iinfo(dtype).min)
 
 
-def _numbers(shape: Sequence[int]) -> np.ndarray:
+def numbers_in(shape: Sequence[int]) -> np.ndarray:
     """The number of each entry in its image, counted row by row: (1, 1, *places)."""
     return np.arange(math.prod(shape[2:])).reshape(1, 1, *shape[2:])
 
 
-def _returned(input: Tensor, best: Tensor, found: np.ndarray, return_indices: bool) -> Any:
+def returned(input: Tensor, best: Tensor, found: np.ndarray, return_indices: bool) -> Any:
     """The largest entries and, if asked for, their numbers; without a batch axis if the input has none."""
     if input.ndim < best.ndim:
         best, found = best.squeeze(0), found[0]
     return (best, make(found)) if return_indices else best
 
 
-def _largest(seen: np.ndarray, numbers: np.ndarray, padded: bool) -> np.ndarray:
+def largest_of(seen: np.ndarray, numbers: np.ndarray, padded: bool) -> np.ndarray:
     """The number in the image of each window's largest entry (..., K); numbers are -1 for entries around the image.
 
     Of equal ones the first; the last NaN, if there are any; never one around the image, however low the others are.
@@ -161,6 +160,19 @@ def max_pool2d(
              [13., 15.]]])
     """
     return _max_pooled("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest entry of every window of input (N, C, D, H, W) and, if asked for, its number in the volume."""
+    return _max_pooled("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def _mean_pooled(
@@ -219,6 +231,21 @@ def avg_pool2d(
     )
 
 
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of every window of input (N, C, D, H, W)."""
+    return _mean_pooled(
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
+
+
 def _by_norm(mean: Tensor, norm_type: float, count: int) -> Tensor:
     """The p-th root of count times the means of x^p, and 0 where these are not positive."""
     return (mean.sign() * mean.abs().relu() * count) ** (1.0 / norm_type)
@@ -242,84 +269,3 @@ def lp_pool2d(
     """(sum x^p)^(1/p) of every window of images (N, C, H, W), with p = norm_type."""
     count = math.prod(sizes_for("lp_pool2d", "kernel_size", kernel_size, 2))
     return _by_norm(avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode), norm_type, count)
-
-
-# --- to a given size --------------------------------------------------------------------------------------------------
-
-
-def _bounds(length: int, parts: int) -> list[tuple[int, int]]:
-    """An axis in `parts` windows that cover it and overlap where it does not divide."""
-    return [(i * length // parts, -(-(i + 1) * length // parts)) for i in range(parts)]
-
-
-def _wanted(name: str, x: Tensor, output_size: Any, count: int) -> tuple[int, ...]:
-    given = (output_size,) * count if isinstance(output_size, int) or output_size is None else tuple(output_size)
-    given = given * count if len(given) == 1 else given
-    if len(given) != count:
-        raise RuntimeError(f"{name}: output_size must be an integer or {count} of them, got {output_size!r}")
-    own = tuple(x.shape[2:])
-    return sizes_for(name, "output_size", [n if g is None else g for g, n in zip(given, own, strict=True)], count, 0)
-
-
-def adaptive_mean(name: str, count: int, input: Tensor, output_size: Any) -> Tensor:
-    """Each mean of its own window alone: a product with a matrix would carry NaN from one window to all."""
-    x = batched(name, input, count)
-    wanted = _wanted(name, x, output_size, count)
-    x = bent(x) if math.prod(wanted) != 1 else x
-    for dim, parts in enumerate(wanted, 2):
-        length = x.shape[dim]
-        if parts and length % parts == 0:
-            x = x.unflatten(dim, (parts, length // parts)).mean(dim + 1)
-        elif parts:
-            x = stack([x.narrow(dim, a, b - a).mean(dim) for a, b in _bounds(length, parts)], dim)
-        else:
-            x = x.narrow(dim, 0, 0)
-    return x if input.ndim == x.ndim else x.squeeze(0)
-
-
-def _adaptive_max(name: str, count: int, input: Tensor, output_size: Any, return_indices: bool) -> Any:
-    """The largest entries of the windows that the axes make together, row by row; those of one size are filled up."""
-    x = bent(batched(name, input, count))
-    index: Any = (slice(None), slice(None))
-    for i, parts in enumerate(_wanted(name, x, output_size, count)):
-        bounds = _bounds(x.shape[2 + i], parts)
-        longest = max((b - a for a, b in bounds), default=1)
-        places = np.array([[min(a + k, b - 1) for k in range(longest)] for a, b in bounds], np.int64)
-        shape = [1] * (2 * count)
-        shape[i], shape[count + i] = parts, longest
-        index = (*index, places.reshape(shape))
-    numbered = _numbers(x.shape)[index]
-    if not numbered.size:
-        found = np.zeros((*x.shape[:2], *numbered.shape[2 : 2 + count]), np.int64)
-        return _returned(input, x.new_zeros(*found.shape), found, return_indices)
-    seen = x.array[index].reshape(*x.shape[:2], *numbered.shape[2 : 2 + count], -1)
-    found = _largest(seen, numbered.reshape(*numbered.shape[: 2 + count], -1), False)
-    return _returned(input, taken(x, places=found), found, return_indices)
-
-
-def adaptive_avg_pool1d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means over windows that divide input (N, C, L) into `output_size` parts."""
-    return adaptive_mean("adaptive_avg_pool1d", 1, input, output_size)
-
-
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over windows that divide images (N, C, H, W) into `output_size` parts; None keeps an axis."""
-    return adaptive_mean("adaptive_avg_pool2d", 2, input, output_size)
-
-
-def adaptive_max_pool1d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """The largest entries of windows that divide input (N, C, L) into `output_size` parts; if asked for, with places.
-
-    >>> from tinygrad_tf import tensor
-    >>> adaptive_max_pool1d(tensor([[[1.0, 5.0, 2.0, 3.0]]]), 2, return_indices=True)
-    (tensor([[[5., 3.]]]), tensor([[[1, 3]]]))
-    """
-    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
-
-
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest entries of windows that divide images (N, C, H, W) into `output_size` parts; None keeps an axis.
-
-    return_indices: also the number of each in the image, counted row by row. Of equal entries the first is taken.
-    """
-    return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import make
-from tinygrad_tf.nn.functional.pooling import adaptive_mean
+from tinygrad_tf.nn.functional.adaptive_pooling import adaptive_mean
 from tinygrad_tf.ops.resample import Tap, resample
 from tinygrad_tf.tensor import Tensor
 
