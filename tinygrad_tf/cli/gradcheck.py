@@ -34,6 +34,8 @@ def run(request: Request) -> int:
     """Check all targets; 0 if every gradient is right, 1 if not."""
     try:
         shapes = [_shape(text) for text in request.shapes]
+        if shapes and not request.targets:
+            raise TargetError("--shape is of the inputs of a FILE.py; name one, or leave --shape out")
         jobs = [job for target in request.targets for job in find(target, shapes, request.seed)]
         if not request.targets:
             jobs = own_table(request.seed)

@@ -91,7 +91,10 @@ def _train(request: Request) -> int:
 
 
 def _check(request: Request) -> None:
-    """Options that contradict each other."""
+    """Options that name nothing, or contradict each other."""
+    for name in ("out", "resume"):
+        if getattr(request, name) == "":
+            raise InputError(f"{flag(name)} must name a folder, got ''")
     pairs = [("minutes", "dry_run"), ("resume", "dry_run"), ("resume", "out")]
     pairs += [("preset", "resume"), ("preset", "minutes")]
     pairs += [("overfit", "dry_run"), ("overfit", "resume"), ("overfit", "minutes"), ("overfit", "out")]

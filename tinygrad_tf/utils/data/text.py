@@ -72,7 +72,7 @@ def _decode(data: bytes, name: str, encoding: str) -> str:
             f"or say what it is with --encoding (for example --encoding {guess or 'latin-1'})"
         ) from None
     except (LookupError, ValueError):  # ValueError: a NUL in the name
-        raise InputError(f"encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
+        raise InputError(f"--encoding {encoding!r} is not known to Python; utf-8, latin-1 and cp1252 are") from None
     if "\0" in text and encoding.lower() in ("utf-8", "utf8") and (guess := _wide(data[:BEGINNING])):
         raise InputError(
             f"{name}: looks like {guess.upper()} without a byte-order mark: as UTF-8 it has NULs between its letters; "
