@@ -40,7 +40,12 @@ address_of: Callable[[Array], int] = _structure_address if _is_structure else _i
 
 
 def operand(array: Array, stack: tuple[int, ...]) -> Operand:
-    """A matrix, or a stack of them whose leading dimensions are broadcast to `stack`."""
+    """A matrix, or a stack of them whose leading dimensions are broadcast to `stack`.
+
+    Where neither rows nor columns are contiguous they are made so: loops would take single elements, and several times.
+    """
+    if array.itemsize not in array.strides[-2:]:
+        array = np.array(array, order="C")
     if not stack and array.ndim == 2:
         flags = array.flags
         if flags.carray:
