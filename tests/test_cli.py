@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tinygrad_tf.cli import main
+from tinygrad_tf.cli import main, plan
 from tinygrad_tf.cli.display import Clock, Curve, LiveDisplay, PlainDisplay, duration, one_line
+from tinygrad_tf.kernels import _compile
 from tinygrad_tf.training import Record, TrainConfig
 from tinygrad_tf.training.config import flag
 from tinygrad_tf.training.presets import PRESETS, preset
@@ -106,6 +107,14 @@ def test_minutes_choose_the_steps(text, capsys):
     assert refused(capsys, "train", text, "--minutes", "1", "--steps", "3") and not Path("runs").exists()
     assert "--minutes must be above 0" in refused(capsys, "train", text, "--minutes", "0")
     assert "--minutes must be at least 0" in refused(capsys, "train", text, "--minutes", "nan")
+
+
+def test_compiling_comes_on_top_of_the_minutes(monkeypatch):
+    left = []
+    for seconds in (0.0, 100.0):
+        monkeypatch.setattr(_compile, "compile_seconds", lambda seconds=seconds: seconds)
+        left.append(plan.seconds_left(1.0))
+    assert left[1] - left[0] == pytest.approx(100.0, abs=1.0)
 
 
 def test_a_preset_and_what_is_given_beside_it(text, capsys):
@@ -379,6 +388,8 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("train text.txt --preset=", "--preset must be one of small, quick, baby; got ''"),
         ("train text.txt --minutes 1e300", "--minutes must be above 0 and at most 525,600 (a year), got 1e+300"),
         ("train text.txt --minutes 0", "--minutes must be above 0"),
+        ("train --encoding latin-1", "--encoding 'latin-1' says how the FILEs are encoded; name one, or leave it out"),
+        ("train --preset quick --minutes 1", "--preset and --minutes cannot be combined: --minutes chooses the steps"),
         (f"train text.txt --context 8 --out {'x' * 300}", "cannot be written: File name too long"),
         (f"train --resume {'x' * 300}", "no such run folder"),
         ("train --resume=", "--resume must name a folder, got ''"),

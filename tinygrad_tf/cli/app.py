@@ -47,7 +47,9 @@ def _train(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[str | None, option("Where to write the run; must not exist.", "FOLDER", "runs/DATE-TIME")] = None,
+    out: Annotated[
+        str | None, option("Where to write the run; must not exist, or be empty.", "FOLDER", "runs/DATE-TIME")
+    ] = None,
     resume: Annotated[str | None, option("Go on with this run, exactly where it stopped.", "RUN")] = None,
     preset: Annotated[
         str | None,
@@ -56,7 +58,12 @@ def _train(
         ),
     ] = None,
     minutes: Annotated[
-        str | None, option("Choose steps, and unless given the model's size, to be done in that time.", "X")
+        str | None,
+        option(
+            "Choose steps, and unless given the model's size, to be done in that time (and that of compiling, once).",
+            "X",
+            "as many as --steps take",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Try the whole path once, at batch 1 and context 10; keep nothing.")

@@ -149,5 +149,8 @@ def fitting_trainer(config: TrainConfig, data: Data, minutes: float, chosen: set
 
 
 def seconds_left(minutes: float) -> float:
-    """What remains for training; the start, and the compiler, have had their part."""
-    return minutes * 60 * MARGIN - (time.monotonic() - STARTED)
+    """What remains for training. The start has had its part; compiling, which happens once, comes on top of the
+    minutes: on a slow machine it would leave nothing of them."""
+    from tinygrad_tf.kernels import _compile
+
+    return minutes * 60 * MARGIN - (time.monotonic() - STARTED - _compile.compile_seconds())

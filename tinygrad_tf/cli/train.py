@@ -95,13 +95,16 @@ def _check(request: Request) -> None:
     for name in ("out", "resume"):
         if getattr(request, name) == "":
             raise InputError(f"{flag(name)} must name a folder, got ''")
+    if request.encoding != "utf-8" and not request.files:
+        raise InputError(f"--encoding {request.encoding!r} says how the FILEs are encoded; name one, or leave it out")
     pairs = [("minutes", "dry_run"), ("resume", "dry_run"), ("resume", "out")]
     pairs += [("preset", "resume"), ("preset", "minutes")]
     pairs += [("overfit", "dry_run"), ("overfit", "resume"), ("overfit", "minutes"), ("overfit", "out")]
     for one, other in pairs:
         if getattr(request, one) not in (None, False) and getattr(request, other) not in (None, False):
             names = [flag("overfit_one_batch" if name == "overfit" else name) for name in (one, other)]
-            raise InputError(f"{names[0]} and {names[1]} cannot be combined")
+            why = ": --minutes chooses the steps and the size itself" if one == "preset" and other == "minutes" else ""
+            raise InputError(f"{names[0]} and {names[1]} cannot be combined{why}")
     if request.minutes is not None and "steps" in request.settings:
         raise InputError("--minutes and --steps cannot be combined: --minutes chooses the steps")
     if request.minutes is not None and not 0.0 < request.minutes <= MOST_MINUTES:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tinygrad_tf.utils.files import write_atomically
 
 MOST_POINTS = 200  # of the smooth line
+FEW_POINTS = 20
 
 
 def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> None:
@@ -21,6 +22,7 @@ def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> N
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # notes about fonts and cache folders
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     steps = np.array([record["step"] for record in records], float)
     losses = np.array([record["loss"] for record in records], float)
@@ -29,12 +31,21 @@ def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> N
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.plot(steps, losses, color="tab:blue", alpha=0.25, linewidth=0.8, label="each step")
-    axes.plot(*block_means(steps, losses), color="tab:blue", linewidth=1.6, label="training, mean")
+    marker = "o" if len(steps) < FEW_POINTS else None  # a line of one point is not seen
+    axes.plot(
+        *block_means(steps, losses),
+        color="tab:blue",
+        linewidth=1.6,
+        marker=marker,
+        markersize=4,
+        label="training, mean",
+    )
     if measured:
         axes.plot(*zip(*measured, strict=True), "o-", color="tab:orange", markersize=4, label="validation")
         step, loss = measured[-1]
         axes.annotate(f"{loss:.3f}", (step, loss), (0, 6), textcoords="offset points", ha="right", color="tab:orange")
     axes.set(title=title, xlabel="step", ylabel="loss (nats per character)")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.margins(x=0.02)
     if len(records):
