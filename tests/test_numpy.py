@@ -128,9 +128,16 @@ def test_read_only_memory_is_named(kind: str) -> None:
 def test_read_only_views_of_what_can_be_written_to_are_named() -> None:
     view = np.arange(3.0)[:]
     view.flags.writeable = False
-    for x in (tg.from_numpy(view), tg.ones(3, 1).expand(3, 2)[:, 0]):
-        with pytest.raises(RuntimeError, match="a view of an expanded tensor, or of an array that is read-only"):
-            x.add_(1)
+    with pytest.raises(RuntimeError, match="add_: this is a read-only view of an array that can be written to; use"):
+        tg.from_numpy(view).add_(1)
+
+
+def test_what_of_an_expanded_tensor_is_each_once_can_be_written_to() -> None:
+    base = tg.ones(3, 1)
+    base.expand(3, 2)[:, 0].add_(1)
+    assert base.tolist() == [[2.0]] * 3
+    with pytest.raises(RuntimeError, match="several elements of this expanded tensor share memory"):
+        base.expand(3, 2).add_(1)
 
 
 # Views of 12 elements, and whether two of their elements share memory.

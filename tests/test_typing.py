@@ -17,7 +17,7 @@ MODULES |= {"nn.functional.": (F,)}
 TENSORS_OWN = set(tg.engine.Tensor.__slots__)  # what the engine keeps in a tensor
 OF_PYTHON = {"Tensor.item", "Tensor.tolist"}  # numbers and lists of any kind
 # with indices or counts, if asked for
-SEVERAL_FORMS = {f"nn.functional.{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2)}
+SEVERAL_FORMS = {f"nn.functional.{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)}
 SEVERAL_FORMS |= {f"{space}{name}" for space in ("", "Tensor.") for name in ("unique", "unique_consecutive")}
 
 

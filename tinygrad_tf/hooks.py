@@ -166,12 +166,16 @@ def run_hooks_after(found: Mapping[Node, Any]) -> None:
             hook(t, gradient)
 
 
+def memory_to_change(g: np.ndarray) -> np.ndarray:
+    """A hook may write into its gradient: what was broadcast is copied."""
+    return g if g.flags.writeable and 0 not in g.strides else g.copy()
+
+
 def run_hooks(node: Node, g: Tensor, way: Way) -> Tensor:
     """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
     if not way.needs(node):
         return g
-    if not g.array.flags.writeable:  # what was broadcast; a hook may write into its gradient, too
-        g.array = g.array.copy()
+    g.array = memory_to_change(g.array)
     for hook in list((node.hooks or {}).values()):
         replaced = hook(g)
         if replaced is not None:

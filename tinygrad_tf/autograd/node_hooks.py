@@ -15,7 +15,7 @@ import numpy as np
 from tinygrad_tf.autograd._context import MISSING
 from tinygrad_tf.engine import Node, RemovableHandle, Tensor, cast, check_gradient, make, sum_to
 from tinygrad_tf.grad_fn import GradFn
-from tinygrad_tf.hooks import after_adding, put_hook, under_way
+from tinygrad_tf.hooks import after_adding, memory_to_change, put_hook, under_way
 from tinygrad_tf.regions import Region, assemble
 
 Gradients = tuple[Any, ...]
@@ -67,7 +67,7 @@ def _output(part: Any, create_graph: bool) -> Any:
     """The gradient of a result as a tensor; None for that of a result which nothing was made of."""
     if part is MISSING:
         return None
-    return part if create_graph else make(_own(part))
+    return part if create_graph else make(memory_to_change(part))
 
 
 def _slots(parts: list[Any]) -> np.ndarray:
@@ -77,18 +77,13 @@ def _slots(parts: list[Any]) -> np.ndarray:
     return slots
 
 
-def _own(g: np.ndarray) -> np.ndarray:
-    """A hook may write into its gradient: what was broadcast is copied."""
-    return g if g.flags.writeable else g.copy()
-
-
 def _shown(part: Any, edge: Node | None) -> Any:
     """What a rule gave for an input, as the tensor that the walk will make of it."""
     if edge is None or part is None:
         return None
     if type(part) is Region:
         return make(assemble([part], edge.shape, edge.dtype)[0])
-    shown = part if isinstance(part, Tensor) else make(_own(np.asarray(part)))
+    shown = part if isinstance(part, Tensor) else make(memory_to_change(np.asarray(part)))
     if shown.array.shape != edge.shape:
         shown = sum_to(shown, shape=edge.shape)
     return shown if shown.array.dtype == edge.dtype else cast(shown, dtype=edge.dtype)

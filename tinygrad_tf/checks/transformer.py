@@ -155,6 +155,14 @@ layer("RNNCell", lambda: nn.RNNCell(3, 2), normal(2, 3), normal(2, 2))
 layer("GRUCell", lambda: nn.GRUCell(3, 2, bias=False), normal(3), normal(2))
 layer("RNN relu", lambda: nn.RNN(2, 2, nonlinearity="relu"), normal(3, 2, 2), call=lambda m, x: m(x)[0])
 layer(
+    "LSTM, with states",
+    lambda: nn.LSTM(2, 2),
+    normal(2, 1, 2),
+    normal(1, 1, 2),
+    normal(1, 1, 2),
+    call=lambda m, x, h, c: m(x, (h, c))[0],
+)
+layer(
     "LSTM of many sequences, with states",
     lambda: nn.LSTM(2, 2),
     normal(2, 13, 2),

@@ -62,7 +62,7 @@ def _train(
         option(
             "Choose steps, and unless given the model's size, to be done in that time (and that of compiling, once).",
             "X",
-            "as many as --steps take",
+            "no limit",
         ),
     ] = None,
     dry_run: Annotated[

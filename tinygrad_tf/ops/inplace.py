@@ -73,7 +73,7 @@ def _why_not_written(array: np.ndarray, each_once: bool) -> str | None:
         while isinstance(root.base, np.ndarray):
             root = root.base
         if root.flags.writeable:
-            return "this is a view of an expanded tensor, or of an array that is read-only"
+            return "this is a read-only view of an array that can be written to"
         return "this tensor lies in the memory of a read-only array or buffer"
     if each_once and overlaps(array):
         return "elements of this tensor share memory, as those of overlapping windows do (unfold, as_strided)"
