@@ -143,7 +143,10 @@ def measure(changes: dict[str, Any], size: Size, seeds: int = 5) -> tuple[float,
 
 
 def main(arguments: list[str]) -> int:
-    words = [a for a in arguments if not a.startswith("--")]
+    words = [a for a in arguments if not a.startswith("-")]
+    if set(arguments) - {*words, "--small", "--measure"}:
+        print(__doc__)
+        return 2
     chosen = {n: changes for n, changes in cases().items() if not words or any(word in n for word in words)}
     if "--measure" in arguments:
         for name, changes in chosen.items():

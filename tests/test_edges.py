@@ -179,6 +179,15 @@ def test_norms_of_float16_by_their_references_sum_in_float32(norm: Any) -> None:
     assert found.dtype == tg.float16 and found.equal(norm(x, (4,)))
 
 
+def test_conjugate_transposes_of_real_matrices_are_transposes() -> None:
+    x = tg.arange(6.0).reshape(2, 3).requires_grad_(True)
+    for turned in (x.H, x.mH, x.adjoint()):
+        assert turned.equal(x.T) and turned.data_ptr() == x.data_ptr()
+    assert tg.ones(4, 2, 3).mH.shape == tg.ones(4, 2, 3).adjoint().shape == (4, 3, 2)
+    with pytest.raises(RuntimeError, match=r"H: needs a matrix, got shape .*; for stacks of them there is mH"):
+        tg.ones(4, 2, 3).H  # noqa: B018
+
+
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 

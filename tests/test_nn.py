@@ -1091,6 +1091,7 @@ def test_rows_that_are_shortened_and_gradients_by_frequency_as_in_pytorch(
 
 
 def test_a_row_that_was_shortened_since_is_noticed() -> None:
+    tg.manual_seed(0)  # a row that is shortened may by rounding be a little too long still, and is shortened again
     layer = nn.Embedding(3, 2, max_norm=1e-3)
     before = layer.weight * layer.weight
     layer(tg.tensor([1]))

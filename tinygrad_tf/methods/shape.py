@@ -92,6 +92,22 @@ class ShapeMethods(engine.Tensor):
         """The last two axes exchanged."""
         return shape.matrix_transpose(self)
 
+    @property
+    def mH(self) -> Tensor:
+        """The conjugate transpose of the matrices, which for real numbers is `mT`."""
+        return shape.matrix_transpose(self)
+
+    @property
+    def H(self) -> Tensor:
+        """The conjugate transpose of a matrix, which for real numbers is `T`."""
+        if self.array.ndim != 2:
+            raise RuntimeError(f"H: needs a matrix, got shape {self.array.shape}; for stacks of them there is mH")
+        return shape.matrix_transpose(self)
+
+    def adjoint(self) -> Tensor:
+        """As `mH`."""
+        return shape.matrix_transpose(self)
+
     def unsqueeze(self, dim: int) -> Tensor:
         """A new axis of size 1."""
         return shape.unsqueeze(self, dim)
