@@ -74,6 +74,14 @@ def test_largest_entries(dtype, data):
     np.testing.assert_array_equal(best.numpy(), expected.numpy())
 
 
+def test_a_window_without_an_entry_of_the_image_has_the_lowest_number_and_gives_no_gradient():
+    x = tensor([[[1.0, 2.0]]], requires_grad=True)
+    best, places = F.max_pool1d(x, 2, stride=1, padding=1, dilation=3, return_indices=True)
+    assert best.tolist() == [[[-np.inf]]] and places.tolist() == [[[-1]]]
+    best.sum().backward()
+    assert x.grad.tolist() == [[[0.0, 0.0]]]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_entries_by_their_places_and_back(dtype):
     rng = np.random.default_rng(0)

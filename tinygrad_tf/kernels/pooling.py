@@ -15,15 +15,10 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
-from tinygrad_tf.kernels._rows import NATIVE, blocks
-from tinygrad_tf.kernels.windows import pairs, reach
+from tinygrad_tf.kernels._rows import blocks
+from tinygrad_tf.kernels.windows import pairs, reach, takes
 
 Array = np.ndarray
-
-
-def takes(x: Array, axes: int = 1) -> bool:
-    """Whether the kernels are for this array, with windows over so many axes."""
-    return axes <= 2 and x.dtype in NATIVE and x.size > 0
 
 
 def largest(x: Array, size: Any, stride: Any, dilation: Any, before: Any, places: Any) -> Array:
@@ -32,9 +27,13 @@ def largest(x: Array, size: Any, stride: Any, dilation: Any, before: Any, places
     found = np.empty((N, C, *places), np.int64)
     told = pairs(size, stride, dilation, before, places)
     count, step = blocks(N * C, math.prod(size) * math.prod(places))
-    find_largest(count, step, (math.prod(x.shape[2:-1]), W), np.ascontiguousarray(x).reshape(N * C, -1), *told,
-                 found.reshape(N * C, *told[4]))  # fmt: skip
+    find_largest(count, step, (math.prod(x.shape[2:-1]), W), planes(x), *told, found.reshape(N * C, *told[4]))
     return found
+
+
+def planes(x: Array) -> Array:
+    """(N, C, ...) as (N * C, entries of a plane)."""
+    return np.ascontiguousarray(x).reshape(x.shape[0] * x.shape[1], -1)
 
 
 @parallel
@@ -67,12 +66,10 @@ def take_reference(x: Array, places: Array) -> Array:
 
 
 def take(x: Array, places: Array) -> Array:
-    if not takes(x):
+    if not takes(x) or not places.size:
         return take_reference(x, places)
-    planes, y = x.shape[0] * x.shape[1], np.empty(places.shape, x.dtype)
-    count, step = blocks(planes, places[0, 0].size)
-    flat = np.ascontiguousarray(x).reshape(planes, -1), np.ascontiguousarray(places).reshape(planes, -1)
-    copy_entries(count, step, *flat, y.reshape(planes, -1))
+    y = np.empty(places.shape, x.dtype)
+    copy_entries(*blocks(*planes(y).shape), planes(x), planes(places), planes(y))
     return y
 
 
@@ -95,10 +92,8 @@ def put_reference(g: Array, places: Array, shape: Any) -> Array:
 def put(g: Array, places: Array, shape: Any) -> Array:
     if not takes(g):
         return put_reference(g, places, shape)
-    planes, total = shape[0] * shape[1], np.zeros(shape, g.dtype)
-    count, step = blocks(planes, math.prod(shape[2:]))
-    flat = np.ascontiguousarray(g).reshape(planes, -1), np.ascontiguousarray(places).reshape(planes, -1)
-    add_entries(count, step, *flat, total.reshape(planes, -1))
+    total = np.zeros(shape, g.dtype)
+    add_entries(*blocks(*planes(total).shape), planes(g), planes(places), planes(total))
     return total
 
 

@@ -31,7 +31,7 @@ Array = np.ndarray
 Pair = tuple[int, int]
 
 
-def takes(x: Array, axes: int) -> bool:
+def takes(x: Array, axes: int = 1) -> bool:
     """Whether the kernels are for this array, with windows over so many axes."""
     return axes <= 2 and x.dtype in NATIVE and x.size > 0
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
-from tinygrad_tf.nn.functional.padding import pad
 from tinygrad_tf.ops._precision import state as precision
-from tinygrad_tf.ops.windows import Look, columns, count_windows, from_columns, overlap_add, windows
+from tinygrad_tf.ops.windows import Look, columns, count_windows, from_columns
 from tinygrad_tf.tensor import Tensor
 
 
@@ -227,13 +226,14 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     """The windows of images (N, C, H, W) as columns: (N, C * Kh * Kw, places)."""
     x = batched("unfold", input, 2)
     size, spread = sizes_for("unfold", "kernel_size", kernel_size, 2), sizes_for("unfold", "dilation", dilation, 2)
-    x, steps = pad(x, ends_of(padding, "unfold", size, spread)), sizes_for("unfold", "stride", stride, 2)
-    if any(count_windows(*axis) < 1 for axis in zip(x.shape[2:], size, steps, spread, strict=True)):
-        raise RuntimeError(f"unfold: no window of {size} fits into the padded input {tuple(x.shape[2:])}")
-    seen = windows(x, size=size, stride=steps, dilation=spread)
-    shape = x.shape[0], x.shape[1] * math.prod(size), math.prod(seen.shape[2:4])
-    columns = seen.permute(0, 1, 4, 5, 2, 3).reshape(shape)
-    return columns if input.ndim == 4 else columns.squeeze(0)
+    around, steps = sizes_for("unfold", "padding", padding, 2, 0), sizes_for("unfold", "stride", stride, 2)
+    whole = tuple(n + 2 * p for n, p in zip(x.shape[2:], around, strict=True))
+    places = tuple(map(count_windows, whole, size, steps, spread))
+    if min(places) < 1:
+        raise RuntimeError(f"unfold: no window of {size} fits into the padded input {whole}")
+    seen = columns(x, look=Look(size, steps, spread, around, places))  # (C, *size, N, *places)
+    found = seen.reshape(x.shape[1] * math.prod(size), x.shape[0], math.prod(places)).movedim(1, 0).contiguous()
+    return found if input.ndim == 4 else found.squeeze(0)
 
 
 def fold(
@@ -247,18 +247,18 @@ def fold(
     """Sums the columns (N, C * Kh * Kw, places) of `unfold` up to images (N, C, *output_size)."""
     if input.ndim not in (2, 3):
         raise RuntimeError(f"fold: input must be (N, C * Kh * Kw, places), got shape {tuple(input.shape)}")
-    columns = input if input.ndim == 3 else input.unsqueeze(0)
+    given = input if input.ndim == 3 else input.unsqueeze(0)
     size, spread = sizes_for("fold", "kernel_size", kernel_size, 2), sizes_for("fold", "dilation", dilation, 2)
     steps, cut = sizes_for("fold", "stride", stride, 2), sizes_for("fold", "padding", padding, 2, 0)
     whole = tuple(n + 2 * p for n, p in zip(sizes_for("fold", "output_size", output_size, 2), cut, strict=True))
     places = tuple(map(count_windows, whole, size, steps, spread))
-    if columns.shape[1] % math.prod(size) or columns.shape[2] != math.prod(places) or min(places) < 1:
+    if given.shape[1] % math.prod(size) or given.shape[2] != math.prod(places) or min(places) < 1:
         raise RuntimeError(
             f"fold: {places} windows of {size} want (N, C * {math.prod(size)}, {math.prod(places)}), "
-            f"got {tuple(columns.shape)}"
+            f"got {tuple(given.shape)}"
         )
-    channels = columns.shape[1] // math.prod(size)
-    seen = columns.reshape(columns.shape[0], channels, *size, *places).permute(0, 1, 4, 5, 2, 3)
-    images = overlap_add(seen, shape=(columns.shape[0], channels, *whole), stride=steps, dilation=spread)
-    images = pad(images, [-p for q in reversed(cut) for p in (q, q)]) if any(cut) else images
+    n, channels = given.shape[0], given.shape[1] // math.prod(size)
+    seen = given.movedim(1, 0).reshape(channels, *size, n, *places)
+    shape = n, channels, *(length - 2 * p for length, p in zip(whole, cut, strict=True))
+    images = from_columns(seen, shape=shape, look=Look(size, steps, spread, cut, places))
     return images if input.ndim == 3 else images.squeeze(0)

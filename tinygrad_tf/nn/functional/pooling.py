@@ -12,7 +12,7 @@ from tinygrad_tf import kernels
 from tinygrad_tf.engine import make, mode
 from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
 from tinygrad_tf.ops._types import category
-from tinygrad_tf.ops.elementwise import bent
+from tinygrad_tf.ops.elementwise import bent, where
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.ops.windows import Look, columns, count_windows, taken, windows
 from tinygrad_tf.tensor import Tensor
@@ -83,9 +83,11 @@ def _max_pooled(
     always_inside = not any(w.padding) or max(w.dilation) == 1  # every window has an entry of the image
     if always_inside and not mode.reference and kernels.pooling.takes(x.array, count):
         found = kernels.pooling.largest(x.array, *w.look(x.shape[2:]))
-    else:
-        found = _largest_in(x.array, w)
-    return returned(input, taken(x, places=found), found, return_indices)
+        return returned(input, taken(x, places=found), found, return_indices)
+    found = _largest_in(x.array, w)
+    best, around = taken(x, places=np.maximum(found, 0)), found < 0
+    best = where(make(around), _lowest(x.array.dtype), best) if around.any() else best
+    return returned(input, best, found, return_indices)
 
 
 def _largest_in(x: np.ndarray, w: _Windows) -> np.ndarray:
