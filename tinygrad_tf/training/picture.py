@@ -45,7 +45,7 @@ def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> N
         step, loss = measured[-1]
         axes.annotate(f"{loss:.3f}", (step, loss), (0, 6), textcoords="offset points", ha="right", color="tab:orange")
     axes.set(title=title, xlabel="step", ylabel="loss (nats per character)")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid(alpha=0.3)
     axes.margins(x=0.02)
     if len(records):
