@@ -2,6 +2,7 @@
 
 import doctest
 import functools
+import itertools
 import math
 import os
 import subprocess
@@ -162,6 +163,10 @@ def test_several_blocks(case):
     check(case, case.make(x, g, np.random.default_rng(2)), np.float32)
 
 
+def all_of(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
 IN_PLACE = [case for case in CASES if case.name in ("softmax_backward", "log_softmax_backward")]
 IN_PLACE += [case for case in CASES if case.name in ("layer_norm_backward", "rms_norm_backward")]
 
@@ -174,9 +179,6 @@ def test_in_place(case, dtype, shape):
     x, g = normal(shape, dtype), normal(shape, dtype, 1)
     arguments = case.make(x, g, np.random.default_rng(2))
 
-    def all_of(results):
-        return results if isinstance(results, tuple) else (results,)
-
     apart = all_of(case.kernel(*arguments))
     g, turned = arguments[0].copy(), arguments[0].copy("F")
     inside, beside = (all_of(case.kernel(upper, *arguments[1:], own=True)) for upper in (g, turned))
@@ -184,6 +186,45 @@ def test_in_place(case, dtype, shape):
         assert np.array_equal(a, b) and np.array_equal(a, c)
     assert inside[0] is g
     assert np.array_equal(turned, arguments[0])
+
+
+def in_a_row(gap, falling):
+    """Arrays that lie `gap` bytes from each other in memory, each behind or before the last: as np.empty would."""
+    memory = np.zeros(1 << 20, np.uint8)
+    at = memory.size // 2
+
+    def place(shape, dtype=np.float64):
+        nonlocal at
+        count = math.prod(np.atleast_1d(shape)) * np.dtype(dtype).itemsize
+        at -= (count + gap) * falling
+        array = memory[at : at + count].view(dtype).reshape(shape)
+        at += (count + gap) * (not falling)
+        return array
+
+    return place
+
+
+@named(CASES + MATRIX_CASES)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("cols", [4, 12, 36])
+def test_same_bits_wherever_arrays_lie(case, dtype, cols, monkeypatch):
+    """Loops over two arrays have a slow form for arrays that overlap, with another order of sums: not neighbours."""
+    x, g = normal((3, cols), dtype), normal((3, cols), dtype, 1)
+    arguments = case.make(x, g, np.random.default_rng(2))
+    wanted = case.kernel(*arguments)
+    for gap, falling in itertools.product((0, 8, 32), (False, True)):
+        place, moved = in_a_row(gap, falling), []
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                moved.append(place(argument.shape, argument.dtype))
+                moved[-1][...] = argument
+            else:
+                moved.append(argument)
+        with monkeypatch.context() as patch:
+            patch.setattr(np, "empty", place)
+            results = case.kernel(*moved)
+        for result, want in zip(all_of(results), all_of(wanted), strict=True):
+            assert np.array_equal(result, want)
 
 
 LAYOUTS = {
