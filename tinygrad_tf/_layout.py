@@ -52,6 +52,28 @@ def laid_out_like(array: Array, make: Callable[[tuple[int, ...]], Array]) -> Arr
     return make(tuple(array.shape[axis] for axis in axes)).transpose(np.argsort(axes))
 
 
+def stretched(x: Array, shape: tuple[int, ...]) -> Array:
+    """What np.broadcast_to gives, and writeable where x is; of contiguous arrays in a fifth of the time.
+
+    >>> stretched(np.array([[1.0], [2.0]]), (2, 3))
+    array([[1., 1., 1.],
+           [2., 2., 2.]])
+    """
+    lead = len(shape) - x.ndim
+    if lead >= 0 and x.size and x.flags.c_contiguous and type(x) is np.ndarray:
+        strides = [0] * lead
+        for size, step, wanted in zip(x.shape, x.strides, shape[lead:], strict=True):
+            if size != wanted and size != 1:
+                break
+            strides.append(step if size == wanted else 0)
+        else:
+            return np.ndarray(shape, x.dtype, x, 0, strides)
+    found = np.broadcast_to(x, shape)
+    if x.flags.writeable and type(x) is np.ndarray:  # what may not be written to is told by the strides
+        found.flags.writeable = True
+    return found
+
+
 def in_order(array: Any) -> Array:
     """The array laid out in the order of its axes, so that `.view()` takes it. NumPy lays results out as the inputs
     lie; PyTorch only those of operations element by element.

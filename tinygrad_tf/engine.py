@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
+from tinygrad_tf._layout import stretched
 from tinygrad_tf._quiet import computed, quiet
 from tinygrad_tf.graph import (
     Node,
@@ -90,17 +91,14 @@ writing_gradients = threading.Lock()
 
 @primitive(view=True, x=lambda g: g)
 def expand(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    found = np.broadcast_to(x, shape)
-    if x.flags.writeable and type(x) is np.ndarray:  # what may not be written to is told by the strides
-        found.flags.writeable = True
-    return found
+    return stretched(x, shape)
 
 
 @primitive(g=lambda h, shapes: expand(h, shape=shapes[0]))
 def sum_to(g: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
     extra = g.ndim - len(shape)
-    axes = tuple(range(extra)) + tuple(i + extra for i, n in enumerate(shape) if n == 1 and g.shape[i + extra] != 1)
-    total = g.sum(axis=axes, keepdims=True, dtype=wide(g.dtype))
+    axes = [*range(extra), *[i for i, n in enumerate(shape, extra) if n == 1 and g.shape[i] != 1]]
+    total: np.ndarray = np.add.reduce(g, axis=tuple(axes), dtype=wide(g.dtype), keepdims=True)
     if total.shape[extra:] != shape:
         raise RuntimeError(f"a gradient of shape {g.shape} does not fit its tensor, whose data now has shape {shape}")
     return total.reshape(shape)
@@ -139,10 +137,10 @@ class Fused(Operation):
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         if mode.reference:
             return self.reference(*inputs, **options)
-        arrays, edges, wanted, boxed = self.unpack(inputs)
+        if not any(isinstance(x, Tensor) for x in inputs):
+            return self.on_arrays(inputs, options)[0]
+        arrays, edges, wanted = self.unpack(inputs)
         saved: list[Saved] = self.unpack_options(options) if self.arrays else []
-        if not boxed:
-            return self.forward(*arrays, **options)[0]
         value, kept = computed(self.forward, arrays, options)
         if not wanted:
             return make(value)

@@ -59,24 +59,24 @@ class Operation:
         other.step = step
         return other
 
-    def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int, bool]:
-        """Arrays and Nodes of the inputs, a bit for each input that is to get a gradient, and whether any is a Tensor.
+    def on_arrays(self, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+        """The forward alone, for inputs none of which is a Tensor: a rule is at work."""
+        if self.arrays:
+            self.unpack_options(options)
+        return self.forward(*inputs, **options)
+
+    def unpack(self, inputs: Sequence[Any]) -> tuple[list[Any], list[Node | None], int]:
+        """Arrays and Nodes of the inputs, and a bit for each input that is to get a gradient.
 
         There are no Nodes where nothing is recorded.
         """
-        arrays: list[Any] = []
         edges: list[Node | None] = []
-        wanted, boxed = 0, False
         if not mode.grad:  # nothing is recorded, and Nodes are of no use
-            for x in inputs:
-                if isinstance(x, Tensor):
-                    boxed = True
-                    x = x.array
-                arrays.append(x)
-            return arrays, edges, 0, boxed
+            return [x.array if isinstance(x, Tensor) else x for x in inputs], edges, 0
+        arrays: list[Any] = []
+        wanted = 0
         for x in inputs:
             if isinstance(x, Tensor):
-                boxed = True
                 node = x.node if x.view_of is None else current_node(x)
                 if node is not None:
                     wanted |= 1 << len(edges)
@@ -85,7 +85,7 @@ class Operation:
             else:
                 arrays.append(x)
                 edges.append(None)
-        return arrays, edges, wanted, boxed
+        return arrays, edges, wanted
 
     def unpack_options(self, options: dict[str, Any]) -> list[Saved]:
         """Put the arrays of options that are Tensors in their place; return what is to be saved of their memory."""
@@ -140,12 +140,15 @@ class Primitive(Operation):
         self.plans: dict[int, tuple[list[int], bool, bool]] = {}
 
     def __call__(self, *inputs: Any, **options: Any) -> Any:
-        arrays, edges, wanted, boxed = self.unpack(inputs)
+        for x in inputs:
+            if isinstance(x, Tensor):
+                break
+        else:
+            return self.on_arrays(self.prepare(self.name, list(inputs)) if self.prepare else inputs, options)
+        arrays, edges, wanted = self.unpack(inputs)
         if self.prepare is not None:
             arrays = self.prepare(self.name, arrays)
         saved: list[Saved] = self.unpack_options(options) if self.arrays else []
-        if not boxed:
-            return self.forward(*arrays, **options)
         value = self.forward(*arrays, **options) if self.view else computed(self.forward, arrays, options)
         if type(value) is not ndarray:
             value = np.asarray(value)

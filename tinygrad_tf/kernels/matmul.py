@@ -234,7 +234,8 @@ def _is_small(items: int, M: int, N: int, K: int) -> bool:
 
 def _blas_reads(x: Array) -> bool:
     """Whether NumPy gives matrices to BLAS as they lie, also transposed or cut from others; if not, it is slow."""
-    if x.flags.c_contiguous:
+    flags = x.flags
+    if flags.c_contiguous or (flags.f_contiguous and x.ndim == 2):
         return True
     (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
     return (column == size and row >= columns * size) or (row == size and column >= rows * size)

@@ -19,6 +19,8 @@ from tinygrad_tf.regions import wide
 
 def _swap(x: Any) -> Any:
     """The transpose of the last two axes."""
+    if type(x) is np.ndarray:
+        return x.swapaxes(-1, -2)
     n = x.ndim
     return permute(x, dims=(*range(n - 2), n - 1, n - 2))
 
