@@ -12,7 +12,6 @@ import pytest
 
 import tinygrad_tf as tg
 from tests.test_nn import rows
-from tinygrad_tf import nn
 from tinygrad_tf.nn import functional as F
 
 BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -441,11 +440,6 @@ def test_complex_numbers_are_pairs() -> None:
     assert z.to(tg.complex128).dtype == tg.complex128
     assert (1j * z)[0].item() == 1j
     assert repr(tg.complex(tg.ones(1), tg.zeros(1))) == "tensor([1.+0.j])"
-    model = nn.Module()
-    model.register_buffer("frequencies", z, persistent=False)
-    assert model.frequencies is z and not model.state_dict()
-    with pytest.raises(TypeError, match="persistent=False"):
-        model.register_buffer("others", z)  # type: ignore[arg-type]
     for make, words in (
         (lambda: tg.complex(tg.ones(2), tg.ones(3)), r"complex: shapes \(2,\).* \(3,\) do not broadcast"),
         (lambda: tg.view_as_complex(tg.ones(3)), r"2 entries, got shape \(3,\)"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -83,6 +83,27 @@ class ComplexTensor:
     @property
     def requires_grad(self) -> bool:
         return self.real.requires_grad or self.imag.requires_grad
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Say whether both parts are to get gradients."""
+        self.real.requires_grad_(requires_grad)
+        self.imag.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self) -> ComplexTensor | None:
+        """The gradients of both parts, as one complex number, as in PyTorch; None before a backward."""
+        parts = self.real.grad, self.imag.grad
+        if parts[0] is None and parts[1] is None:
+            return None
+        return ComplexTensor(*(self.real.new_zeros(self.shape) if part is None else part for part in parts))
+
+    def copy_(self, src: Any) -> Self:
+        """Write other numbers, complex or real, into the memory of both parts."""
+        a, b = _parts(src)
+        self.real.copy_(a)
+        self.imag.copy_(b) if isinstance(b, Tensor) else self.imag.fill_(b)
+        return self
 
     def size(self, dim: int | None = None) -> Any:
         return self.real.size(dim)

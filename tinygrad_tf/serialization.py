@@ -6,6 +6,7 @@ Files of PyTorch's torch.save are read, too, by utils/torch_files.py.
 
     JSON itself       None, bool, int, str, finite floats, lists
     {"tensor": name}  a tensor, with "parameter" and "requires_grad" where they hold
+    {"complex": [real, imag]}         a complex tensor, by its two parts
     {"dict": [[key, value], ...]}     keys of any kind (the optimisers' are integers); {"OrderedDict": ...} likewise
     {"tuple": [...]}  {"set": [...]}  {"Size": [...]}
     {"float": "nan"}  {"bytes": hex}  {"dtype": "float32"}  {"device": "cpu"}
@@ -29,6 +30,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from tinygrad_tf._device import checked, device
+from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import DType, array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.parameter import Parameter
@@ -157,6 +159,7 @@ def _array(name: str, key: str, entry: dict[str, Any]) -> np.ndarray:
 
 KINDS = [
     "tensor",
+    "complex",
     "array",
     "dict",
     "OrderedDict",
@@ -191,6 +194,9 @@ class _Writer:
             if isinstance(obj, Parameter):
                 kept["parameter"] = True
             return kept
+        if isinstance(obj, ComplexTensor):
+            parts = {"real": obj.real, "imag": obj.imag}
+            return {"complex": [self.packed(part, f"{place}.{name}") for name, part in parts.items()]}
         if isinstance(obj, (np.ndarray, np.generic)):
             kept = {"array": self._store(np.asarray(obj), place)}
             return {**kept, "number": True} if isinstance(obj, np.generic) else kept
@@ -266,6 +272,9 @@ class _Reader:
         tensor: Tensor = make(self.tensors[name])
         requires_grad = value.get("requires_grad", False)
         return Parameter(tensor, requires_grad) if value.get("parameter") else tensor.requires_grad_(requires_grad)
+
+    def _complex(self, parts: list[Any], value: Any) -> ComplexTensor:
+        return ComplexTensor(*map(self.unpacked, parts))
 
     def _array(self, name: str, value: dict[str, Any]) -> Any:
         return self.tensors[name][()] if value.get("number") else self.tensors[name]

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -79,15 +80,21 @@ def load_state(module: Module, given: Mapping[str, Any], strict: bool, assign: b
     for path, child in module.named_modules(remove_duplicate=False):
         if (extra := f"{path}.{EXTRA}" if path else EXTRA) in own and extra in given:
             child.set_extra_state(given[extra])
-    for name, tensor in own.items():
-        if not isinstance(tensor, Tensor):
-            continue
-        if name in given and assign:
-            tensor.data = given[name]
-        elif name in given:
-            tensor.array[...] = given[name].array
-            tensor.storage.written()
+    for name in (name for name in own if name in given):
+        for part, value in zip(_parts(own[name]), _parts(given[name]), strict=True):
+            if assign:
+                part.data = value
+            else:
+                part.array[...] = value.array
+                part.storage.written()
     return keys
+
+
+def _parts(entry: Any) -> tuple[Tensor, ...]:
+    """The real tensors that an entry of a state is made of; none of an extra state."""
+    if isinstance(entry, ComplexTensor):
+        return entry.real, entry.imag
+    return (entry,) if isinstance(entry, Tensor) else ()
 
 
 def _asked(
@@ -115,9 +122,10 @@ def _wrong_keys(keys: IncompatibleKeys) -> Iterator[str]:
 
 def _wrong_values(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[str]:
     for name, value in given.items():
-        if name in own and not isinstance(own[name], Tensor):
+        kind = ComplexTensor if isinstance(own.get(name), ComplexTensor) else Tensor
+        if not isinstance(own.get(name), kind):  # an extra state, or nothing
             continue
-        if name in own and not isinstance(value, Tensor):
-            yield f"{name} must be a Tensor, got {type(value).__name__}"
-        elif name in own and tuple(value.shape) != own[name].array.shape:
-            yield f"{name} must have the shape {own[name].array.shape}, got {tuple(value.shape)}"
+        if not isinstance(value, kind):
+            yield f"{name} must be a {kind.__name__}, got {type(value).__name__}"
+        elif value.shape != own[name].shape:
+            yield f"{name} must have the shape {tuple(own[name].shape)}, got {tuple(value.shape)}"

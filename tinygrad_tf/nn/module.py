@@ -92,10 +92,8 @@ class Module(Hooked):
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is not trained; `persistent` says whether it belongs to the state_dict."""
-        allowed = Tensor if persistent else (Tensor, ComplexTensor)
-        if tensor is not None and not isinstance(tensor, allowed):
-            hint = "; a complex one with persistent=False" if isinstance(tensor, ComplexTensor) else ""
-            raise TypeError(f"buffer {name!r} must be a Tensor or None, got {type(tensor).__name__}{hint}")
+        if tensor is not None and not isinstance(tensor, (Tensor, ComplexTensor)):
+            raise TypeError(f"buffer {name!r} must be a Tensor or None, got {type(tensor).__name__}")
         self._check_name(name, self._buffer_names)
         object.__setattr__(self, "_buffer_names", {**self._buffer_names, name: persistent})
         object.__setattr__(self, name, tensor)

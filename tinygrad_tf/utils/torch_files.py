@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf._device import device
+from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.dtypes import NAMES, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.nn.parameter import Parameter
@@ -30,6 +31,9 @@ MAGIC = 0x1950A86A20F9469CFC6C  # the first value of a file of before PyTorch 1.
 STORAGES = {  # torch.FloatStorage and the others: the dtype of their elements
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Bool": "bool",
     "Long": "int64", "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8",
+}  # fmt: skip
+COMPLEX_STORAGES: dict[str, np.dtype[Any]] = {
+    "ComplexFloat": np.dtype(np.complex64), "ComplexDouble": np.dtype(np.complex128),
 }  # fmt: skip
 Storage = np.ndarray  # its elements, or its bytes, in one row
 
@@ -93,15 +97,17 @@ def _from_pickles(data: bytes) -> Any:
             if not 0 <= count <= len(data):
                 raise ValueError(f"storage {key} of {count} elements")
             storages[key] = np.zeros(count, _dtype_of(kind))  # filled below
-        _, start, length = view or (None, 0, count)
-        return storages[key][start : start + length]
+        _, first, length = view or (None, 0, count)
+        return storages[key][first : first + length]
 
-    value = _machine(stored).run(file)
+    start = file.tell()
+    _machine(stored).run(file)  # it tells how long the storages are, which stand behind it
     for key in _machine().run(file):
         storage = storages[key]
         length = int.from_bytes(file.read(8), "little") * storage.itemsize
         storage[:] = _elements(storage.dtype, file.read(length), not machine["little_endian"])
-    return value
+    file.seek(start)
+    return _machine(stored).run(file)
 
 
 def _dtype_of(kind: Any) -> np.dtype[Any]:
@@ -109,6 +115,8 @@ def _dtype_of(kind: Any) -> np.dtype[Any]:
     name = kind.name.removesuffix("Storage") if isinstance(kind, Name) else str(kind)
     if name == "Untyped":
         return np.dtype(np.uint8)
+    if name in COMPLEX_STORAGES:
+        return COMPLEX_STORAGES[name]
     if name not in STORAGES:
         raise InputError(f"holds tensors of a dtype that is not here, {name}")
     return as_dtype(STORAGES[name]).dtype
@@ -122,8 +130,19 @@ def _elements(dtype: np.dtype[Any], content: bytes, big: bool) -> Storage:
 # --- what plain data are made of --------------------------------------------------------------------------------------
 
 
-def _tensor(storage: Storage, offset: int, size: Any, stride: Any, requires_grad: bool = False, *_: Any) -> Tensor:
-    """A view of a storage, as torch._utils._rebuild_tensor_v2 makes it; tensors of one storage share memory."""
+def _tensor(
+    storage: Storage,
+    offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool = False,
+    hooks: Any = None,
+    about: dict[str, bool] | None = None,
+) -> Any:
+    """A view of a storage, as torch._utils._rebuild_tensor_v2 makes it; tensors of one storage share memory.
+
+    about: what is to be done with the numbers yet, {"conj": True} or {"neg": True}.
+    """
     size, stride = tuple(size), tuple(stride)
     if not all(type(n) is int and n >= 0 for n in (offset, *size, *stride)) or len(size) != len(stride):
         raise ValueError(f"a tensor of shape {size} and strides {stride} at {offset}")
@@ -135,7 +154,11 @@ def _tensor(storage: Storage, offset: int, size: Any, stride: Any, requires_grad
     else:
         steps = [step * storage.itemsize for step in stride]
         array = np.lib.stride_tricks.as_strided(storage[offset:], size, steps)
-    tensor: Tensor = make(array)
+    if about and about.get("conj"):
+        array = array.conj()
+    if about and about.get("neg"):
+        array = -array
+    tensor = ComplexTensor(make(array.real), make(array.imag)) if array.dtype.kind == "c" else make(array)
     return tensor.requires_grad_(True) if requires_grad else tensor
 
 
@@ -199,7 +222,7 @@ CALLS: dict[Name, Callable[..., Any]] = {
 }  # fmt: skip
 VALUES = {Name("torch", name): dtype for name, dtype in NAMES.items()}  # torch.float32, as a value
 INERT = {Name("numpy", "ndarray"), Name("torch.storage", "UntypedStorage"), Name("torch", "UntypedStorage")}
-INERT |= {Name("torch", f"{kind}Storage") for kind in (*STORAGES, "ComplexFloat", "ComplexDouble")}
+INERT |= {Name("torch", f"{kind}Storage") for kind in (*STORAGES, *COMPLEX_STORAGES)}
 
 
 def _machine(stored: Callable[..., Storage] | None = None) -> Machine:
