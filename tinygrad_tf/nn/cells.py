@@ -17,7 +17,7 @@ from tinygrad_tf.creation import empty, zeros
 from tinygrad_tf.nn import init
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
-from tinygrad_tf.ops.recurrent import State, recurrent
+from tinygrad_tf.ops.recurrent import State, recurrent_step
 from tinygrad_tf.tensor import Tensor
 
 ACTIVATIONS = ("tanh", "relu")
@@ -105,10 +105,10 @@ class _Cell(Step):
             raise RuntimeError(f"{self._get_name()}: the state must be of shape {shape}, got {shapes}")
         weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
         if input.ndim == 2:
-            state = recurrent(self.kind, input, state, weights, sizes=(input.shape[0],))[1]
+            state = recurrent_step(self.kind, input, state, weights)
         else:
             rows = tuple([s.unsqueeze(0) for s in state])
-            state = recurrent(self.kind, input.unsqueeze(0), rows, weights, sizes=(1,))[1]
+            state = recurrent_step(self.kind, input.unsqueeze(0), rows, weights)
             state = tuple([s.squeeze(0) for s in state])
         return state[0] if self.states == 1 else state
 

@@ -198,3 +198,14 @@ def recurrent(
         parts = [slice(R), *[slice(R + i * N, R + i * N + N) for i in range(len(start))]]
     out, *last = [part_of(whole, index=(part, ...)) for part in parts]
     return out, tuple(last)
+
+
+def recurrent_step(kind: str, x: Any, start: State, weights: Weights) -> State:
+    """One step, from the states before it to those behind it: what a cell does.
+
+    That of an RNN is three operations of its formula; to go back through them takes less than through a layer's kernel.
+    """
+    if kind in ("LSTM", "GRU"):
+        return recurrent(kind, x, start, weights, sizes=(x.array.shape[0],))[1]
+    weight_ih, weight_hh, bias_ih, bias_hh = weights
+    return STEPS[kind](linear(x, weight_ih, bias_ih), linear(start[0], weight_hh, bias_hh), start)
