@@ -781,3 +781,97 @@ def test_a_parameter_that_is_one_number_keeps_its_momentum(torch: ModuleType) ->
             optimizer.step()
         found.append(p.item())
     assert found[1] == pytest.approx(found[0])
+    p = nn.Parameter(tg.tensor(2.0, dtype=tg.bfloat16))
+    optimizer = optim.SGD([p], lr=0.1, momentum=0.9, weight_decay=0.1)
+    (p * p).backward()
+    optimizer.step()
+    assert optimizer.state[p]["momentum_buffer"].dtype == tg.bfloat16
+
+
+JOINED: dict[str, Callable[[Any, Any], Any]] = {
+    "a factor at each step, from a milestone on": lambda s, o: s.SequentialLR(
+        o, [s.MultiplicativeLR(o, lambda step: 0.9), s.MultiplicativeLR(o, lambda step: 0.5 + 0.1 * step)], [3]
+    ),
+    "no warmup at all": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1), s.CosineAnnealingLR(o, 6)], [0]),
+    "a cycle that has base rates of its own": lambda s, o: s.SequentialLR(
+        o, [s.ExponentialLR(o, 0.9), s.OneCycleLR(o, 1.0, 12)], [2]
+    ),
+    "a cycle beside a curve": lambda s, o: (s.LinearLR(o, 0.5), s.CyclicLR(o, 0.01, 1.0, 3))[1],
+    "behind a rate of 0": lambda s, o: s.PolynomialLR(o, total_iters=4),
+    "a floor as high as a base rate": lambda s, o: s.ChainedScheduler(
+        [s.LinearLR(o, 0.1, 0.2, 3), s.CosineAnnealingLR(o, 4, eta_min=0.5)]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_schedules_that_are_joined_as_in_pytorch(torch: ModuleType, name: str) -> None:
+    """With a rate that is set by hand on the way, and a step that is asked for by its number."""
+    found = []
+    for t in (torch, tg):
+        optimizer = two_groups(t)
+        schedule, rates = JOINED[name](t.optim.lr_scheduler, optimizer), settings(optimizer)
+        for step in range(10):
+            optimizer.step()
+            if step == 5:
+                optimizer.param_groups[0]["lr"] = 0.05
+            schedule.step()
+            rates += settings(optimizer)
+        found.append(rates)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["StepLR", "MultiStepLR", "PolynomialLR", "CosineAnnealingLR", "SequentialLR"])
+def test_what_a_schedule_saved_here_goes_on_in_pytorch(torch: ModuleType, name: str) -> None:
+    theirs, ours = two_groups(torch), two_groups(tg)
+    first, second = SCHEDULES[name](torch.optim.lr_scheduler, theirs), SCHEDULES[name](lr_scheduler, ours)
+    for _ in range(5):
+        ours.step(), second.step()
+    first.load_state_dict(copy.deepcopy(second.state_dict()))
+    for one, other in zip(theirs.param_groups, ours.param_groups, strict=True):
+        one["lr"] = other["lr"]
+    for _ in range(6):
+        ours.step(), second.step(), theirs.step(), first.step()
+        np.testing.assert_allclose(settings(ours), settings(theirs), rtol=1e-9)
+
+
+def test_adagrad_has_its_sums_before_the_first_step_as_in_pytorch(torch: ModuleType) -> None:
+    found: list[Any] = []
+    for t in (torch, tg):
+        used, unused = t.nn.Parameter(t.ones(2)), t.nn.Parameter(t.ones(3))
+        optimizer = t.optim.Adagrad([used, unused], lr=0.1, initial_accumulator_value=0.5)
+        used.sum().backward()
+        optimizer.step()
+        state = optimizer.state_dict()["state"]
+        found.append([(i, s["step"].item(), s["sum"].tolist()) for i, s in state.items()])
+    assert found[0] == found[1] == [(0, 1.0, [1.5, 1.5]), (1, 0.0, [0.5, 0.5, 0.5])]
+    optimizer.add_param_group({"params": [tg.nn.Parameter(tg.ones(1))], "initial_accumulator_value": 2.0})
+    assert optimizer.state_dict()["state"][2]["sum"].tolist() == [2.0]
+
+
+def test_adafactor_in_bfloat16_as_in_pytorch(torch: ModuleType) -> None:
+    found = []
+    for t in (torch, tg):
+        matrix, vector = (t.nn.Parameter((t.arange(n) / 4.0 - 1.0).to(t.bfloat16)) for n in (12, 3))
+        matrix = t.nn.Parameter(matrix.detach().reshape(4, 3))
+        optimizer = t.optim.Adafactor([matrix, vector], lr=0.1)
+        for _ in range(4):
+            optimizer.zero_grad()
+            (matrix * vector).square().sum().backward()
+            optimizer.step()
+        found.append([p.detach().float().numpy() for p in (matrix, vector)])
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=0.02)
+
+
+def test_gradients_are_clipped_by_a_norm_that_is_known(torch: ModuleType) -> None:
+    found = []
+    for t in (torch, tg):
+        first, second = t.nn.Parameter(t.zeros(2)), t.nn.Parameter(t.zeros(()))
+        for p, value in ((first, [3.0, -4.0]), (second, 12.0)):
+            p.grad = t.tensor(value)
+        norm = t.nn.utils.get_total_norm([first.grad, second.grad])
+        for limit in (6.5, 100.0):
+            assert t.nn.utils.clip_grads_with_norm_((p for p in (first, second)), limit, norm) is None
+        found.append([norm.item(), *first.grad.tolist(), second.grad.item()])
+    assert found[1] == pytest.approx(found[0], rel=1e-6) and found[1][1] == pytest.approx(1.5)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tinygrad_tf.dtypes import finfo
 from tinygrad_tf.engine import make
 from tinygrad_tf.optim.optimizer import Optimizer, refuse_negative, ways_of
 from tinygrad_tf.tensor import Tensor
@@ -64,7 +65,7 @@ class Adafactor(Optimizer):
             step = float(state["step"].array)
             size = max(group["eps"][1], _root_mean_square(p.array)) * min(lr, 1.0 / math.sqrt(step))
             g = -p._grad.array if group["maximize"] else p._grad.array
-            least = float(np.finfo(p.array.dtype).eps) if group["eps"][0] is None else group["eps"][0]
+            least = finfo(p.dtype).eps if group["eps"][0] is None else group["eps"][0]
             if group["weight_decay"]:
                 p.array[...] *= 1.0 - lr * group["weight_decay"]
             squares = _mean_of_squares(state, g, step ** group["beta2_decay"], least)
@@ -96,4 +97,4 @@ def _towards(mean: np.ndarray, value: np.ndarray, share: float) -> np.ndarray:
 
 
 def _root_mean_square(x: np.ndarray) -> float:
-    return float(np.linalg.norm(x.ravel())) / math.sqrt(x.size)
+    return float(np.linalg.norm(x.ravel().astype(np.promote_types(x.dtype, np.float32)))) / math.sqrt(x.size)

@@ -41,6 +41,13 @@ class Adagrad(Parameterwise):
         }
         super().__init__(params, settings, foreach=foreach, fused=fused, differentiable=differentiable)
 
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own; as in PyTorch, their sums are there before the first step."""
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for p in group["params"]:
+            self.state_of(group, p)
+
     def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
         return {"sum": make(np.full(p.array.shape, group["initial_accumulator_value"], p.dtype))}
 

@@ -145,7 +145,8 @@ class Optimizer(Hooked):
 def gradient_of(p: Tensor, group: dict[str, Any], weight_decay: float) -> np.ndarray:
     """The gradient that counts: of the loss, or of its negative (maximize), plus weight_decay * p."""
     g: np.ndarray = -p._grad.array if group["maximize"] else p._grad.array
-    return np.asarray(g + p.array * weight_decay if weight_decay else g)  # a number's would be no array
+    # Of a single number NumPy makes no array, and of one in bfloat16 a float32.
+    return np.asarray(g + p.array * weight_decay if weight_decay else g, p.array.dtype)
 
 
 def _ordered(params: Iterable[Any]) -> Iterable[Any]:

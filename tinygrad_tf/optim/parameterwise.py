@@ -25,10 +25,7 @@ class Parameterwise(Optimizer):
 
     def update_group(self, group: dict[str, Any], params: list[Tensor]) -> None:
         for p in params:
-            state = self.state[p]
-            if not state:
-                state["step"] = make(np.zeros((), np.float32))
-                state.update(self.start(group, p))
+            state = self.state_of(group, p)
             state["step"].array += 1
             decay, lr, decoupled = group["weight_decay"], float(group["lr"]), group.get("decoupled_weight_decay")
             g = gradient_of(p, group, 0.0 if decoupled else decay)
@@ -36,6 +33,14 @@ class Parameterwise(Optimizer):
                 p.array[...] *= 1.0 - lr * decay
             p.array[...] -= self.move(group, state, g, lr, float(state["step"].array))
             p.storage.written()
+
+    def state_of(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
+        """The state of a parameter, which begins here if it has none."""
+        state = self.state[p]
+        if not state:
+            state["step"] = make(np.zeros((), np.float32))
+            state.update(self.start(group, p))
+        return state
 
     def start(self, group: dict[str, Any], p: Tensor) -> dict[str, Tensor]:
         """The state of a parameter before its first step."""

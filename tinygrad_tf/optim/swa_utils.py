@@ -170,8 +170,6 @@ class SWALR(LRScheduler):
     anneal_strategy: "cos", or "linear". Beside another schedule, it goes on from where that one stopped.
     """
 
-    from_base = False
-
     def __init__(
         self,
         optimizer: Optimizer,

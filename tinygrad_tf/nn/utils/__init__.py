@@ -68,13 +68,32 @@ def clip_grad_norm_(
     """
     gradients = _gradients(parameters)
     norm = get_total_norm(gradients, norm_type, error_if_nonfinite)
-    total = float(norm.array)
+    _clip(gradients, max_norm, norm)
+    return norm
+
+
+def clip_grads_with_norm_(
+    parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
+) -> None:
+    """The second half of clip_grad_norm_, for a norm that is known: get_total_norm of some or of all gradients.
+
+    >>> from tinygrad_tf import nn, tensor
+    >>> p = nn.Parameter(tensor([0.0, 0.0]))
+    >>> p.grad = tensor([3.0, 4.0])
+    >>> clip_grads_with_norm_([p], 1.0, tensor(10.0))
+    >>> p.grad
+    tensor([0.3000, 0.4000])
+    """
+    _clip(_gradients(parameters), max_norm, total_norm)
+
+
+def _clip(gradients: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
+    total = float(total_norm)
     share = float(max_norm) / (total + 1e-6)
     if share < 1.0 or not math.isfinite(total):
         _scale([g.array for g in gradients], share)
         for g in gradients:
             g.storage.written()
-    return norm
 
 
 def _scale(arrays: list[np.ndarray], share: float) -> None:

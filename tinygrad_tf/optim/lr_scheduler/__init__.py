@@ -1,7 +1,7 @@
 """Learning rate schedules. A scheduler sets the rate of the first step when it is made, the next one at each `step`.
 
-A schedule is a formula, `rate(base, step)`. Several schedulers may share an optimiser: one that finds a rate that it
-did not set itself multiplies it by what its own formula changes, so that the schedules' factors multiply.
+Most are a curve, `share(step)`. Several schedulers may belong to one optimiser: each multiplies the rate that it finds
+by the change of its own share, so that the shares multiply.
 
     _scheduler.py   what all of them are          _cycles.py    up and down, once or again and again
     _curves.py      one formula                   _several.py   made of others, or led by a metric

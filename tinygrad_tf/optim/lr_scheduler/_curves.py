@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
-from tinygrad_tf.optim.lr_scheduler._scheduler import LRScheduler
+from tinygrad_tf.optim.lr_scheduler._scheduler import Curve, LRScheduler
 from tinygrad_tf.optim.optimizer import Optimizer
 
 
@@ -62,42 +61,39 @@ class LambdaLR(_OfFunctions):
 class MultiplicativeLR(_OfFunctions):
     """The rate before * function(step)."""
 
-    from_base = False
-
     def get_lr(self) -> list[float]:
         groups = self.optimizer.param_groups
-        if self.last_epoch <= 0 or self._step_count == 1:  # a loaded optimiser has the rate of this step
+        if self._is_initial:  # the optimiser has the rate of this step
             return [group["lr"] for group in groups]
         return [group["lr"] * f(self.last_epoch) for group, f in zip(groups, self.lr_lambdas, strict=True)]
 
 
-class StepLR(LRScheduler):
+class StepLR(Curve):
     """Multiply the rate by gamma every step_size steps."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return base * self.gamma ** (step // self.step_size)
+    def share(self, step: float) -> float:
+        return self.gamma ** (step // self.step_size)
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(Curve):
     """Multiply the rate by gamma at each milestone."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
-        self.milestones, self.gamma = sorted(milestones), gamma
+        self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return base * self.gamma ** bisect_right(self.milestones, step)
+    def share(self, step: float) -> float:
+        return self.gamma ** sum(often for milestone, often in self.milestones.items() if milestone <= step)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        milestones = Counter(state_dict["milestones"])  # as which PyTorch saves them
-        super().load_state_dict({**state_dict, "milestones": sorted(milestones.elements())})
+        super().load_state_dict({**state_dict, "milestones": Counter(state_dict["milestones"])})
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(Curve):
     """The rate times factor, until step total_iters."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
@@ -106,11 +102,11 @@ class ConstantLR(LRScheduler):
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return base * self.factor if step < self.total_iters else base
+    def share(self, step: float) -> float:
+        return self.factor if step < self.total_iters else 1.0
 
 
-class LinearLR(LRScheduler):
+class LinearLR(Curve):
     """The rate times a factor that goes from start_factor to end_factor in total_iters steps."""
 
     def __init__(
@@ -126,32 +122,32 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
+    def share(self, step: float) -> float:
         if step >= self.total_iters:
-            return base * self.end_factor
-        return base * (self.start_factor + (self.end_factor - self.start_factor) * step / self.total_iters)
+            return self.end_factor
+        return self.start_factor + (self.end_factor - self.start_factor) * step / self.total_iters
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(Curve):
     """Multiply the rate by gamma at every step."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return base * self.gamma**step
+    def share(self, step: float) -> float:
+        return self.gamma**step
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(Curve):
     """base (1 - step / total_iters)^power, 0 from step total_iters on."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return base * (1.0 - min(step, self.total_iters) / self.total_iters) ** self.power
+    def share(self, step: float) -> float:
+        return (1.0 - min(step, self.total_iters) / self.total_iters) ** self.power
 
 
 def half_cosine(start: float, end: float, share: float) -> float:
@@ -159,17 +155,17 @@ def half_cosine(start: float, end: float, share: float) -> float:
     return end + (start - end) * 0.5 * (1.0 + math.cos(math.pi * share))
 
 
-class CosineAnnealingLR(LRScheduler):
+class CosineAnnealingLR(Curve):
     """From the base rate to eta_min along half a cosine of T_max steps (Loshchilov and Hutter, 2017, equation 5)."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         if T_max <= 0:
             raise ValueError(f"CosineAnnealingLR: T_max must be above 0, got {T_max}")
-        self.T_max, self.eta_min, self.floor = T_max, eta_min, eta_min
+        self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rate(self, base: float, step: float) -> float:
-        return half_cosine(base, self.eta_min, step / self.T_max)
+    def share(self, step: float) -> float:
+        return half_cosine(1.0, 0.0, step / self.T_max)
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -186,11 +182,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self) -> list[float]:
         """From the base rates, whatever other schedules have made of them, as in PyTorch."""
         self.T_cur, self.T_i = self._place(self.last_epoch)
-        return [self.rate(base, self.last_epoch) for base in self.base_lrs]
-
-    def rate(self, base: float, step: float) -> float:
-        done, length = self._place(step)
-        return half_cosine(base, self.eta_min, done / length)
+        return [half_cosine(base, self.eta_min, self.T_cur / self.T_i) for base in self.base_lrs]
 
     def _place(self, step: float) -> tuple[float, int]:
         """How many steps are done of which length since the last restart."""

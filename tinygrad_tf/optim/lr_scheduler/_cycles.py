@@ -164,7 +164,7 @@ class CyclicLR(LRScheduler):
         self.max_lrs = _for_groups("CyclicLR: max_lr", optimizer, max_lr)
         for group, base in zip(optimizer.param_groups, bases, strict=True):
             if last_epoch == -1:
-                group["initial_lr"] = group["lr"] = base
+                group["lr"] = base
         super().__init__(optimizer, last_epoch)
         self.base_lrs = bases
 

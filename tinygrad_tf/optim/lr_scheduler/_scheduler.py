@@ -9,10 +9,9 @@ from tinygrad_tf.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """Base class. A schedule defines `rate(base, step)`, or `get_lr()`: the rates of all groups at self.last_epoch."""
+    """Base class. A schedule defines `get_lr()`: the rates of all groups at self.last_epoch."""
 
-    from_base = True  # whether it begins from the base rates, or from those that it finds
-    floor = 0.0  # where the formula leads to: what lies above it is what other schedules' factors multiply
+    _is_initial = False  # whether the step is that which a schedule begins with
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not hasattr(optimizer, "param_groups"):
@@ -24,34 +23,15 @@ class LRScheduler:
             elif "initial_lr" not in group:
                 raise KeyError(f"last_epoch={last_epoch} continues a schedule: every group needs its 'initial_lr'")
         self.base_lrs: list[float] = [float(group["initial_lr"]) for group in optimizer.param_groups]
-        self.rates = list(self.base_lrs)  # what this schedule alone would have set
-        self.last_epoch: float = last_epoch
-        self._step_count = 0  # of calls of step(), the first of which is the one here
-        self.step()
-
-    def rate(self, base: float, step: float) -> float:
-        """The learning rate at a step for a group that began with rate `base`."""
-        raise NotImplementedError(f"{type(self).__name__} must define rate(base, step), or get_lr()")
+        self.start(last_epoch)
 
     def get_lr(self) -> list[float]:
-        """The rates of all groups at self.last_epoch.
+        """The rates of all groups at self.last_epoch."""
+        raise NotImplementedError(f"{type(self).__name__} must define get_lr()")
 
-        A schedule that is made with last_epoch=k, for an optimiser that was loaded, finds the rate of step k + 1 in it.
-        """
-        for group in self.optimizer.param_groups[len(self.base_lrs) :]:  # added since: on from its own rate
-            self.base_lrs.append(float(group["lr"]))
-            self.rates.append(self.rate(self.base_lrs[-1], self.last_epoch - 1))
-        found, rates = [], [self.rate(base, self.last_epoch) for base in self.base_lrs]
-        continues = self._step_count == 1 and self.last_epoch > 0
-        for group, rate, before in zip(self.optimizer.param_groups, rates, self.rates, strict=True):
-            alone = float(group["lr"]) == before or before == self.floor
-            if continues and not alone:
-                found.append(float(group["lr"]))
-                continue
-            above = (rate - self.floor) / (before - self.floor) if not alone else 0.0
-            found.append(rate if alone else self.floor + (float(group["lr"]) - self.floor) * above)
-        self.rates = rates
-        return found
+    def _get_closed_form_lr(self) -> list[float]:
+        """The same by a formula, from the base rates alone, if there is one."""
+        return self.get_lr()
 
     def step(self, epoch: float | None = None) -> None:
         if self._step_count == 1 and not getattr(self.optimizer, "_stepped", True):
@@ -61,8 +41,11 @@ class LRScheduler:
                 stacklevel=2,
             )
         self._step_count += 1
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        groups, rates = self.optimizer.param_groups, self.get_lr()
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        self.last_epoch: float = self.last_epoch + 1 if epoch is None else epoch
+        groups, rates = self.optimizer.param_groups, self.get_lr() if epoch is None else self._get_closed_form_lr()
         if len(rates) != len(groups):
             raise ValueError(
                 f"{type(self).__name__}: the optimizer has {len(groups)} parameter groups, the schedule gives "
@@ -72,10 +55,19 @@ class LRScheduler:
             group["lr"] = lr
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
-    def start(self) -> None:
-        """Begin anew, with the rates that are in the optimiser, as a new schedule does."""
-        self.rates, self.last_epoch, self._step_count = list(self.base_lrs), -1, 0
+    def start(self, last_epoch: int = -1) -> None:
+        """The first step, as of a new schedule: from the rates that are in the optimiser."""
+        self.last_epoch, self._step_count, self._is_initial = (
+            last_epoch,
+            0,
+            True,
+        )  # of calls of step(), this is the first
         self.step()
+        self._is_initial = False
+
+    def begin(self) -> None:
+        """Take over from another schedule at its milestone: step 0, from the base rates if there is a formula."""
+        self._update_lr(0)
 
     def get_last_lr(self) -> list[float]:
         return self._last_lr
@@ -85,15 +77,52 @@ class LRScheduler:
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where the saved scheduler stood, including the rates in the optimiser.
-
-        Of a state that PyTorch saved, which has no `rates`, the formula tells them.
-        """
+        """Continue where the saved scheduler stood, including the rates in the optimiser."""
         self.__dict__.update(state_dict)
-        if "rates" not in state_dict and type(self).rate is not LRScheduler.rate:
-            self.rates = [self.rate(base, self.last_epoch) for base in self.base_lrs]
         self._restore_rates()
 
     def _restore_rates(self) -> None:
         for group, lr in zip(self.optimizer.param_groups, self._last_lr, strict=True):
             group["lr"] = lr
+
+
+class Curve(LRScheduler):
+    """A schedule that is a formula: `share(step)` says how much of the base rates there is at a step.
+
+    Each step multiplies the rate that it finds by the change of its share, so that schedules which share an optimiser
+    multiply. A rate that is the formula's own does not gather rounding errors: it comes from the base rate anew.
+    """
+
+    eta_min = 0.0  # where the share 0 leads to; what lies above it is what is multiplied
+
+    def share(self, step: float) -> float:
+        """The share of the base rate, above eta_min, at a step."""
+        raise NotImplementedError(f"{type(self).__name__} must define share(step)")
+
+    def rate(self, base: float, step: float) -> float:
+        """The rate at a step for a group that began with rate `base`."""
+        return self.eta_min + (base - self.eta_min) * self.share(step)
+
+    def get_lr(self) -> list[float]:
+        """The rates of all groups at self.last_epoch.
+
+        A schedule that is made with last_epoch=k, for an optimiser that was loaded, finds the rate of step k + 1 in it.
+        A group that was added since has no base rate here: it goes on from its own.
+        """
+        found = [float(group["lr"]) for group in self.optimizer.param_groups]
+        bases = self.base_lrs + found[len(self.base_lrs) :]
+        now, before = self.share(self.last_epoch), 1.0 if self._is_initial else self.share(self.last_epoch - 1)
+        rates = []
+        for base, lr in zip(bases, found, strict=True):
+            if lr == (base if self._is_initial else self.rate(base, self.last_epoch - 1)):
+                rates.append(self.rate(base, self.last_epoch))
+            elif self._is_initial and self.last_epoch > 0:
+                rates.append(lr)
+            elif before == 0.0:
+                rates.append(lr + (base - self.eta_min) * now)
+            else:
+                rates.append(self.eta_min + (lr - self.eta_min) * (now / before))
+        return rates
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [self.rate(base, self.last_epoch) for base in self.base_lrs]

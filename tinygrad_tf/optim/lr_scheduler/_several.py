@@ -21,6 +21,11 @@ class _Several(LRScheduler):
                 raise ValueError(f"{type(self).__name__}: {name} cannot be part of it, or has another optimizer")
         self.optimizer, self._schedulers = optimizer, list(schedulers)
 
+    def begin(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        self.start()
+
     def state_dict(self) -> dict[str, Any]:
         own = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         return {**own, "_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
@@ -56,29 +61,21 @@ class SequentialLR(_Several):
                 f"SequentialLR: {len(schedulers)} schedulers need one milestone less, got {len(milestones)}"
             )
         self._milestones = list(milestones)
-        self.start()
+        self.begin()
         self.last_epoch = last_epoch + 1
 
-    def start(self) -> None:
+    def start(self, last_epoch: int = -1) -> None:
         self.last_epoch = 0
-        self._put_base_rates(self._schedulers[0])
-        self._schedulers[0].start()
-        self._last_lr = self._schedulers[0].get_last_lr()
-
-    def _put_base_rates(self, scheduler: LRScheduler) -> None:
-        groups = self.optimizer.param_groups
-        bases = getattr(scheduler, "base_lrs", [group["initial_lr"] for group in groups])  # a chain has none
-        for group, base in zip(groups, bases, strict=True):
-            group["lr"] = base
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first.start()
+        self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
         self.last_epoch += 1
         part = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[part]
         if part and self._milestones[part - 1] == self.last_epoch:
-            if scheduler.from_base:
-                self._put_base_rates(scheduler)
-            scheduler.start()
+            scheduler.begin()
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -93,7 +90,7 @@ class ChainedScheduler(_Several):
         super().__init__(schedulers[0].optimizer if optimizer is None else optimizer, schedulers)
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
 
-    def start(self) -> None:
+    def start(self, last_epoch: int = -1) -> None:
         for scheduler in self._schedulers:
             scheduler.start()
         self._last_lr = self._schedulers[-1].get_last_lr()
