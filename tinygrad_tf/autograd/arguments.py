@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -28,3 +29,14 @@ def names_of(function: Any, count: int) -> list[str]:
     """
     names = [p.name for p in positional(function)[:count]]
     return names + [f"input {i}" for i in range(len(names), count)]
+
+
+def refuse_foreign(things: Iterable[Any], title: str) -> None:
+    """TypeError for tensors and modules of PyTorch itself, which look like ours and cannot be checked here."""
+    for x in things:
+        if any(base.__module__.split(".")[0] == "torch" for base in type(x).__mro__):
+            raise TypeError(
+                f"{title}: this is a {type(x).__name__} of PyTorch itself, and tensors and modules of this package are "
+                "wanted; `import tinygrad_tf as torch`, or `from tinygrad_tf.as_torch import install; install()` before"
+                " `import torch`"
+            )

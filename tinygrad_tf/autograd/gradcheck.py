@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
+from tinygrad_tf.autograd.arguments import refuse_foreign
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.differentiate import grad
 from tinygrad_tf.autograd.other_ways import check_other_ways
@@ -186,6 +187,7 @@ def _checked_inputs(arguments: tuple[Any, ...], labels: list[str], title: str) -
             )
         found.append((label, x))
     if not found:
+        refuse_foreign(arguments, title)
         raise ValueError(
             f"{title}: none of the inputs is a Tensor that requires a gradient, so there is nothing to check; "
             "set requires_grad=True on floating point inputs"

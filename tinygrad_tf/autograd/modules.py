@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import engine
-from tinygrad_tf.autograd.arguments import names_of
+from tinygrad_tf.autograd.arguments import names_of, refuse_foreign
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import decide
 from tinygrad_tf.autograd.report import RANDOM, Report
@@ -40,6 +40,7 @@ def check_module(
     {'input': 'right', 'weight': 'right', 'bias': 'right'}
     """
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    refuse_foreign((module, *given), "check_module")
     arguments = [_argument(x) for x in given]
     names = names_of(getattr(module, "forward", None), len(arguments))
     named = [

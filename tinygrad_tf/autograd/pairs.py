@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf._quiet import quiet
-from tinygrad_tf.autograd.arguments import names_of, positional, required
+from tinygrad_tf.autograd.arguments import names_of, positional, refuse_foreign, required
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
 from tinygrad_tf.autograd.report import Report
@@ -48,7 +48,7 @@ def check_backward(
     """
     given = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
     pair = _Pair(forward, backward, given, cache)
-    subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.output_names, pair.integers, pair.evaluate_in)
+    subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.evaluate_at, pair.output_names, pair.integers)
     report = examine(
         subject, Settings(eps=eps, seed=seed), getattr(backward, "__name__", "backward").replace("<lambda>", "backward")
     )
@@ -67,6 +67,7 @@ class _Pair:
         names = names_of(forward, len(given))
         self.places = [i for i, x in enumerate(self.arguments) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
         if not self.places:
+            refuse_foreign(given, "check_backward")
             kinds = ", ".join(str(x.dtype) if isinstance(x, np.ndarray) else type(x).__name__ for x in given)
             raise ValueError(
                 f"check_backward needs at least one float array among the inputs, got {kinds or 'none'}; make them "
@@ -106,8 +107,10 @@ class _Pair:
     def evaluate(self) -> list[np.ndarray]:
         return self._outputs(self.forward(*self.arguments))
 
-    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
-        others = [x.astype(dtype) if i in self.places else x for i, x in enumerate(self.arguments)]
+    def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        others = list(self.arguments)
+        for i, array in zip(self.places, arrays, strict=True):
+            others[i] = array
         return self._outputs(self.forward(*others))
 
     def pull(self, weights: list[np.ndarray]) -> list[Any]:

@@ -25,11 +25,17 @@ class Input:
 
 
 class Subject:
-    """inputs: those to check. evaluate() gives the outputs, pull() the gradients of the inputs at the point."""
+    """inputs: those to check. evaluate() gives the outputs, pull() the gradients of the inputs at the point.
+
+    blur: what a shorter dtype takes from the gradients, as a part of the largest, if the outputs are in a longer one.
+    dtypes: what the gradients must have, if that is not the dtype of the inputs.
+    """
 
     inputs: list[Input]
     output_names: list[str]
     integers: list[np.ndarray] = []  # noqa: RUF012 - integer inputs, which may be indices
+    blur: float = 0.0
+    dtypes: Sequence[np.dtype[Any]] = ()
 
     def evaluate(self) -> list[np.ndarray]:
         raise NotImplementedError
@@ -38,9 +44,13 @@ class Subject:
         """The gradient of sum(weights * outputs) for each input; None for an input that nothing arrives at."""
         raise NotImplementedError
 
+    def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs for other arrays as inputs, of any float dtype; the outputs need not have it, too."""
+        raise NotImplementedError
+
     def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
         """The outputs for inputs of another dtype. They need not have it: the function may mix in what has not."""
-        raise NotImplementedError
+        return self.evaluate_at([x.array.astype(dtype) for x in self.inputs])
 
 
 class TensorSubject(Subject):
@@ -68,11 +78,11 @@ class TensorSubject(Subject):
             raise ValueError(f"the function returned {self.count} outputs first and {len(found)} later")
         return [found[i].array for i in self.chosen]
 
-    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
+    def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         before = [(t, t.array, t.node, t.view_of) for t in self.tensors]
         try:
-            for t, array, _, _ in before:
-                t.array = array.astype(dtype)
+            for t, array in zip(self.tensors, arrays, strict=True):
+                t.array = array
                 engine.leaf(t)
             return self.evaluate()
         finally:
@@ -110,20 +120,20 @@ class ArraySubject(Subject):
         evaluate: Callable[[], list[np.ndarray]],
         pull: Callable[[list[np.ndarray]], list[Any]],
         inputs: list[Input],
+        evaluate_at: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
         output_names: list[str],
         integers: Sequence[np.ndarray] = (),
-        evaluate_in: Callable[[Any], list[np.ndarray]] | None = None,
     ):
         self._evaluate, self._pull, self.inputs = evaluate, pull, inputs
-        self._evaluate_in = evaluate_in or (lambda dtype: evaluate())
+        self._evaluate_at = evaluate_at
         self.output_names, self.integers = output_names, list(integers)
         self.shapes = [(o.shape, o.dtype) for o in evaluate()]
 
     def evaluate(self) -> list[np.ndarray]:
         return self._evaluate()
 
-    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
-        return self._evaluate_in(dtype)
+    def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._evaluate_at(arrays)
 
     def pull(self, weights: Sequence[np.ndarray | None]) -> list[Any]:
         given = [np.zeros(s, d) if w is None else w for w, (s, d) in zip(weights, self.shapes, strict=True)]
@@ -135,14 +145,14 @@ class Projected(Subject):
 
     def __init__(self, subject: Subject, weights: list[np.ndarray]):
         self.subject, self.weights = subject, weights
-        self.inputs, self.integers = subject.inputs, subject.integers
+        self.inputs, self.integers, self.blur = subject.inputs, subject.integers, subject.blur
         self.output_names = ["a random combination of the outputs"]
 
     def evaluate(self) -> list[np.ndarray]:
         return self._summed(self.subject.evaluate())
 
-    def evaluate_in(self, dtype: Any) -> list[np.ndarray]:
-        parts = self.subject.evaluate_in(dtype)
+    def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        parts = self.subject.evaluate_at(arrays)
         found = np.result_type(*(p.dtype for p in parts))
         return [total.astype(found) for total in self._summed(parts)]
 
