@@ -15,6 +15,7 @@ from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.report import Pair, Report
 
 WRONG_SIDE = "a mask applied to the wrong side"
+WRONG_AXIS = "summed over the wrong axis"
 NOT_SUMMED = "not summed over a broadcast axis"
 LOOSE = 1e-4  # how exactly numbers must fit a mistake, relative to the largest entry
 
@@ -36,11 +37,25 @@ class Evidence:
     def __post_init__(self) -> None:
         self.analytic, self.numeric = self.pair.analytic, self.pair.numeric
         self.largest = max(float(np.abs(self.numeric).max(initial=0.0)), float(np.abs(self.analytic).max(initial=0.0)))
-        self.tolerance = LOOSE * np.maximum(np.abs(self.numeric), 1e-2 * self.largest) + 5 * self.pair.error
+        size = np.abs(self.numeric)
+        self.tolerance = LOOSE * np.maximum(size, 1e-2 * size.max(initial=0.0)) + 5 * self.pair.error
+
+    @property
+    def right(self) -> np.ndarray:
+        """Which entries of A are those of N."""
+        return np.abs(self.analytic - self.numeric) <= self.tolerance
 
     def fits(self, a: np.ndarray, b: np.ndarray) -> bool:
+        """Whether two Jacobians are the same, as far as their own size and the uncertainty can tell.
+
+        If the uncertainty is about as large as they are, anything would fit, and nothing does.
+        """
+        if a.shape != b.shape:
+            return False
         with quiet():
-            return a.shape == b.shape and bool(np.all(np.abs(a - b) <= self.tolerance))
+            size = np.maximum(np.abs(a), np.abs(b))
+            room = LOOSE * np.maximum(size, 1e-2 * size.max(initial=0.0)) + 5 * self.pair.error
+            return bool(np.all(np.abs(a - b) <= room) and room.mean() <= 0.3 * size.mean())
 
     @property
     def tensor_shape(self) -> tuple[int, ...]:
@@ -48,7 +63,17 @@ class Evidence:
 
     def alive(self, x: np.ndarray) -> np.ndarray:
         """Which entries are not zero, as far as the numeric ones can tell."""
-        return np.abs(x) > np.maximum(5 * self.pair.error, 1e-6 * self.largest)
+        size = np.abs(x)
+        floor = max(1e-6 * float(size.max(initial=0.0)), 1e-12 * self.largest)
+        return size > np.maximum(5 * self.pair.error, floor)
+
+    def matrices(self, axes: tuple[int, ...], *jacobians: np.ndarray) -> list[np.ndarray]:
+        """Jacobians, or other (k, n) arrays, as (k, groups, size): each group lies along these axes of the input."""
+        behind = tuple(a + 1 for a in axes)
+        last = tuple(range(-len(axes), 0))
+        wanted = (-1, *self.pair.input_shape)
+        moved = [np.moveaxis(j.reshape(wanted), behind, last) for j in jacobians]
+        return [m.reshape(len(m), -1, int(np.prod(m.shape[m.ndim - len(axes) :]))) for m in moved]
 
 
 Test = Callable[[Evidence], Iterator[str]]  # yields the mistakes that fit, as a line each

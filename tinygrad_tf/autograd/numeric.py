@@ -214,10 +214,12 @@ def plateau(differences: np.ndarray, wanted: np.ndarray, found: np.ndarray) -> t
     """The value that three successive steps agree on and that is `wanted` rather than `found`, with their spread.
 
     NaN where there are no such steps. differences: (steps, m). Each of the three must be fifty times nearer to what is
-    wanted than to what was found; noise does not do that three times, and what is zero is not told from stillness.
+    wanted than to what was found, and as near to it as a tenth of it; noise does not do that three times, and what is
+    zero is not told from stillness.
     """
     with quiet():
-        near = (np.abs(differences - wanted) <= 0.02 * np.abs(found - wanted)) & (differences != 0) & (wanted != 0)
+        room = np.minimum(0.02 * np.abs(found - wanted), 0.1 * np.abs(wanted))
+        near = (np.abs(differences - wanted) <= room) & (differences != 0) & (wanted != 0)
     value, spread = np.full(wanted.size, np.nan), np.full(wanted.size, np.inf)
     for k in range(1, len(differences) - 1):
         three = differences[k - 1 : k + 2]

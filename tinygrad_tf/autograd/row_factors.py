@@ -21,20 +21,22 @@ ACTIVATIONS: dict[str, tuple[Formula, Formula, str]] = {  # derivative by the re
 
 def wrong_row_factors(e: Evidence) -> Iterator[str]:
     """A = diag(r) N, with r told from one row to the next."""
-    factors = _factors(e)
+    told = np.asarray(e.alive(e.numeric).any(1))  # the other rows are zero in both
+    factors = _factors(e, told)
     if factors is None:
         return
     with np.errstate(all="ignore"):
-        for name, values in e.inputs.items():
+        for name, values in [*e.inputs.items(), ("the result", e.result)]:
             whole = _as_output(values, e.pair.output_shape)
-            if whole is None or np.ptp(whole) == 0:
+            if whole is None or np.ptp(whole[told]) == 0:
                 continue
+            whole = whole[told]
             if _equal(factors * whole, np.ones(len(whole))):
                 yield f"a factor is missing: the gradient of the output is not multiplied by {name}"
             elif _equal(factors, whole):
                 yield f"a factor too many: the gradient of the output is multiplied by {name} once more than it must be"
         for name, (derivative, inverse, text) in ACTIVATIONS.items():
-            y = e.result.reshape(-1).astype(np.float64)
+            y = e.result.reshape(-1).astype(np.float64)[told]
             right = derivative(y)
             if _equal(factors * right, np.ones(y.size)):
                 yield f"a factor is missing: the derivative of {name}, {text} with the result y"
@@ -42,17 +44,16 @@ def wrong_row_factors(e: Evidence) -> Iterator[str]:
                 yield f"the input of {name} in place of its result: {text} is a formula of the result y; save that one"
 
 
-def _factors(e: Evidence) -> np.ndarray | None:
-    """The numbers r, if there are several, and they explain A."""
-    alive = e.alive(e.numeric)
-    if len(alive) < 2 or not alive.any(1).all():
+def _factors(e: Evidence, told: np.ndarray) -> np.ndarray | None:
+    """The numbers r of the rows `told`, if there are several, and they explain A."""
+    if told.sum() < 2 or e.alive(e.analytic)[~told].any():
         return None
-    n = np.where(alive, e.numeric, 0.0)
-    factors = (e.analytic * n).sum(1) / (n * n).sum(1)
+    n = np.where(e.alive(e.numeric), e.numeric, 0.0)[told]
+    factors = (e.analytic[told] * n).sum(1) / (n * n).sum(1)
     if np.ptp(factors) <= 1e-3 * np.abs(factors).max(initial=0.0):
         return None
-    tolerance = e.tolerance * np.maximum(1.0, np.abs(factors))[:, None]
-    fits = np.abs(e.analytic - factors[:, None] * e.numeric) <= tolerance
+    tolerance = e.tolerance[told] * np.maximum(1.0, np.abs(factors))[:, None]
+    fits = np.abs(e.analytic[told] - factors[:, None] * e.numeric[told]) <= tolerance
     return factors if fits.all() else None
 
 

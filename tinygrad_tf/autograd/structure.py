@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.evidence import Evidence
+from tinygrad_tf.autograd.norms import axes_name, groups_of_axes
 
 MOST_AXES = 6
 
@@ -100,13 +100,21 @@ def _same_columns(e: Evidence) -> bool:
     for a, n, back in ((e.analytic, e.numeric, False), (e.analytic.T, e.numeric.T, True)):
         if a.shape[1] < 3 or a.shape[1] > 400:
             continue
-        distances = np.abs(a[:, :, None] - n[:, None, :]).max(0)
-        order = distances.argmin(1)
-        if len(set(order.tolist())) == order.size:
-            candidate = n[:, order]
-            if e.fits(candidate.T if back else candidate, e.analytic):
-                return True
+        order = _partners(np.abs(a[:, :, None] - n[:, None, :]).max(0))
+        candidate = n[:, order]
+        if e.fits(candidate.T if back else candidate, e.analytic):
+            return True
     return False
+
+
+def _partners(distances: np.ndarray) -> np.ndarray:
+    """For each row the nearest column that no row before it has taken; equal columns are taken in turns."""
+    distances = distances.copy()
+    order = np.zeros(len(distances), int)
+    for i in range(len(distances)):
+        order[i] = distances[i].argmin()
+        distances[:, order[i]] = np.inf
+    return order
 
 
 def reversed_windows(e: Evidence) -> Iterator[str]:
@@ -132,7 +140,7 @@ def reversed_windows(e: Evidence) -> Iterator[str]:
             if e.fits(candidate.reshape(e.numeric.shape), e.analytic):
                 yield (
                     "permuted: the kernel of a convolution is flipped the wrong way: what an output sees of the input "
-                    f"is reversed along {_axes_name(axes)}"
+                    f"is reversed along {axes_name(axes)}"
                 )
 
 
@@ -195,19 +203,12 @@ def dropped_terms(e: Evidence) -> Iterator[str]:
         mean as constant:      N = A - sA / n
         variance as constant:  N = A - x s(A x) / n  with x the input, centred and divided by its deviation
     """
-    shape = e.pair.input_shape
-    for size in range(1, len(shape) + 1):
-        for axes in itertools.combinations(range(len(shape)), size):
-            if math.prod(shape[a] for a in axes) > 1:
-                yield from _dropped_along(e, axes)
-
-
-def _axes_name(axes: tuple[int, ...]) -> str:
-    return f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
+    for axes in groups_of_axes(e.pair.input_shape):
+        yield from _dropped_along(e, axes)
 
 
 def _dropped_along(e: Evidence, axes: tuple[int, ...]) -> Iterator[str]:
-    name, behind = _axes_name(axes), tuple(a + 1 for a in axes)
+    name, behind = axes_name(axes), tuple(a + 1 for a in axes)
     a, right = (jacobian.reshape(len(jacobian), *e.pair.input_shape) for jacobian in (e.analytic, e.numeric))
 
     def fits(candidate: np.ndarray) -> bool:
@@ -217,7 +218,8 @@ def _dropped_along(e: Evidence, axes: tuple[int, ...]) -> Iterator[str]:
     centred = x - x.mean(axis=axes, keepdims=True)
     no_mean = a - a.mean(axis=behind, keepdims=True)
     if fits(no_mean):
-        yield f"the mean over {name} is taken as constant: the term - mean(gradient) is missing or not right"
+        other = ", or another term that is the same for all elements along it" if not e.pair.output_shape else ""
+        yield f"the mean over {name} is taken as constant: the term - mean(gradient) is missing or not right{other}"
     mean_matters = bool(np.abs(no_mean - a).max() > e.tolerance.max())
     for start, both in ((no_mean, mean_matters), (a, False)):
         scaled = _variance_term(start, right, centred, axes)

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from tinygrad_tf.autograd.evidence import NOT_SUMMED, Evidence
+from tinygrad_tf._quiet import quiet
+from tinygrad_tf.autograd.evidence import NOT_SUMMED, WRONG_AXIS, Evidence
+from tinygrad_tf.autograd.report import Pair
 
 
 def repeated_indices(e: Evidence) -> Iterator[str]:
@@ -58,23 +60,34 @@ def not_summed(e: Evidence) -> Iterator[str]:
 
 
 def _slice_of_another(e: Evidence) -> Iterator[str]:
-    """Behind a loss: N is another input's gradient summed over the axes that broadcast, and A is one slice of that."""
-    wanted = e.pair.input_shape
+    """Behind a loss: N is another input's gradient summed over broadcast axes; A is one slice, or another sum."""
     for p in e.report.pairs:
-        axes = _broadcast_axes(wanted, p.input_shape)
-        if p.output != e.pair.output or not p.complete or not axes:
-            continue
-        whole = p.numeric.reshape(-1, *p.input_shape)
-        behind = tuple(a + 1 for a in axes)
-        if not e.fits(whole.sum(axis=behind).reshape(e.numeric.shape), e.numeric):
-            continue
-        for i in (0, -1):
-            part = whole
-            for a in behind:
-                part = np.take(part, [i], axis=a)
-            if e.fits(part.reshape(e.numeric.shape), e.analytic):
-                which = "first" if i == 0 else "last"
-                yield f"{NOT_SUMMED}: only the {which} entry of axis {_listed(axes)} of {p.input} counts"
+        axes = _broadcast_axes(e.pair.input_shape, p.input_shape)
+        if p.output == e.pair.output and p.complete and axes:
+            yield from _share_of(e, p, axes, p.numeric.reshape(-1, *p.input_shape))
+            with quiet():  # the two are multiplied, perhaps
+                factor = e.inputs[p.input] / e.values
+            if np.isfinite(factor).all():
+                yield from _share_of(e, p, axes, p.numeric.reshape(-1, *p.input_shape) * factor)
+
+
+def _share_of(e: Evidence, p: Pair, axes: list[int], whole: np.ndarray) -> Iterator[str]:
+    """The same, where `whole` may be what must be summed, in the shape of p's input."""
+    behind = tuple(a + 1 for a in axes)
+    if not e.fits(whole.sum(axis=behind).reshape(e.numeric.shape), e.numeric):
+        return
+    for others in itertools.combinations(range(len(p.input_shape)), len(axes)):
+        total = whole.sum(axis=tuple(a + 1 for a in others))
+        fits = total.size == e.analytic.size and e.fits(total.reshape(e.numeric.shape), e.analytic)
+        if list(others) != axes and fits:
+            yield f"{WRONG_AXIS}: over axis {_listed(others)} in place of {_listed(axes)} of {p.input}"
+    for i in (0, -1):
+        part = whole
+        for a in behind:
+            part = np.take(part, [i], axis=a)
+        if e.fits(part.reshape(e.numeric.shape), e.analytic):
+            which = "first" if i == 0 else "last"
+            yield f"{NOT_SUMMED}: only the {which} entry of axis {_listed(axes)} of {p.input} counts"
 
 
 def _broadcast_axes(small: tuple[int, ...], large: tuple[int, ...]) -> list[int] | None:
@@ -92,15 +105,22 @@ def _listed(axes: Iterable[int]) -> str:
 def _one_of_many(e: Evidence) -> Iterator[str]:
     """Yields "last" or "first" if A keeps just that one of the entries of every column of N."""
     n = e.alive(e.numeric)
-    counts = n.sum(0)
-    if not (counts > 1).any():
+    if not (n.sum(0) > 1).any():
         return
-    order = np.arange(n.shape[0])[:, None]
-    last, first = np.where(n, order, -1).max(0), np.where(n, order, n.shape[0]).min(0)
-    for name, chosen in (("last", last), ("first", first)):
-        keep = n & (order == chosen)
-        if e.fits(np.where(keep | ~n, e.numeric, 0.0), e.analytic):
-            yield name
+    for order in _orders(e):
+        last, first = np.where(n, order, -1).max(0), np.where(n, order, n.shape[0]).min(0)
+        for name, chosen in (("last", last), ("first", first)):
+            keep = n & (order == chosen)
+            if (n & ~keep).any() and e.fits(np.where(keep | ~n, e.numeric, 0.0), e.analytic):
+                yield name
+
+
+def _orders(e: Evidence) -> Iterator[np.ndarray]:
+    """The places of the outputs, all in a row and then along each axis, as a column."""
+    size = e.numeric.shape[0]
+    yield np.arange(size)[:, None]
+    if len(e.pair.output_shape) > 1:
+        yield from (i[:, None] for i in np.unravel_index(np.arange(size), e.pair.output_shape))
 
 
 def _whole_axis(e: Evidence) -> bool:
@@ -131,12 +151,36 @@ def wrong_shape(e: Evidence) -> Iterator[str]:
         inside = any(axis >= len(got) - len(wanted) for axis in axes)
         keep = ", with keepdims=True where the size is 1" if inside else ""
         yield f"{NOT_SUMMED}: sum over axis {_listed(axes)}{keep}"
+    elif (reduced := _reduced_wrongly(got, e)) is not None:
+        yield f"{WRONG_AXIS}: sum over axis {_listed(reduced)} of the output, along which {wanted} was repeated"
     elif sorted(got) == sorted(wanted):
         yield f"transposed or permuted: the axes {got} are those of {wanted} in another order"
+    elif (extra := _axes_too_many(got, wanted)) is not None:
+        yield f"{NOT_SUMMED}: sum over axis {_listed(extra)}"
     elif math.prod(got) == math.prod(wanted):
         yield f"not reshaped: {got} has as many elements as {wanted}"
     elif len(got) < len(wanted) or math.prod(got) < math.prod(wanted):
         yield f"summed over too many axes: {got} has fewer elements than {wanted}"
+
+
+def _reduced_wrongly(got: tuple[int, ...], e: Evidence) -> list[int] | None:
+    """The axes to sum over, if the gradient is the output's with other axes summed over instead."""
+    right = _broadcast_axes(e.pair.input_shape, e.pair.output_shape)
+    for count in range(1, len(e.pair.output_shape)) if right else ():
+        for axes in itertools.combinations(range(len(e.pair.output_shape)), count):
+            kept = tuple(1 if i in axes else n for i, n in enumerate(e.pair.output_shape))
+            if list(axes) != right and got in (kept, tuple(n for i, n in enumerate(kept) if i not in axes)):
+                return right
+    return None
+
+
+def _axes_too_many(got: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes of `got` without which it would be `wanted`."""
+    count = len(got) - len(wanted)
+    for axes in itertools.combinations(range(len(got)), count) if count > 0 else ():
+        if tuple(n for i, n in enumerate(got) if i not in axes) == wanted:
+            return axes
+    return None
 
 
 def summed_too_much(e: Evidence) -> Iterator[str]:
@@ -148,8 +192,28 @@ def summed_too_much(e: Evidence) -> Iterator[str]:
         for chosen in itertools.combinations(axes, count):
             total = n.sum(axis=chosen, keepdims=True)
             size = math.prod(shape[a] for a in chosen)
-            if size > 1:
+            if size > 1 and (not _all_alike(total) or _is_broadcast(e, chosen)):
                 for value, word in ((total, "summed"), (total / size, "averaged")):
                     if e.fits(np.broadcast_to(value, shape).reshape(e.numeric.shape), e.analytic):
                         where = _listed(a - first for a in chosen)
                         yield f"{word} over too many axes: it must not be {word} over axis {where} of the input"
+
+
+def _all_alike(total: np.ndarray) -> bool:
+    """Whether there are several numbers other than 0, all of the same size."""
+    sizes = np.abs(total)
+    sizes = sizes[sizes > 1e-6 * sizes.max(initial=0.0)]
+    return (
+        bool(np.ptp(sizes) <= 1e-3 * sizes.max()) if sizes.size > 1 else bool(np.abs(sizes - 1).max(initial=0.0) < 1e-3)
+    )
+
+
+def _is_broadcast(e: Evidence, chosen: tuple[int, ...]) -> bool:
+    """Whether an axis of the output belongs to each of the input's, as those of a bias. Else equal sums say nothing.
+
+    Those of a softmax are 1, and so are those of the one maximum of a row.
+    """
+    alive = e.alive(e.numeric).reshape(e.tensor_shape)
+    places = np.nonzero(alive)
+    outs = range(len(e.pair.output_shape))
+    return all(any(np.array_equal(places[q], places[p]) for q in outs) for p in chosen)

@@ -26,7 +26,7 @@ def zero_sums(e: Evidence) -> Iterator[str]:
             for x in (e.numeric, e.analytic, np.broadcast_to(e.tolerance, e.numeric.shape))
         )
         room = noise.sum(1)
-        if not n.any() or (np.abs(n.sum(1)) > room).any() or not (np.abs(a.sum(1)) > room).any():
+        if not (np.abs(n) > noise).any() or (np.abs(n.sum(1)) > room).any() or not (np.abs(a.sum(1)) > room).any():
             continue
         lost = a - n
         value = _one_each(lost, noise)
