@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,16 @@ def tell_text(display: PlainDisplay, data: Data, config: TrainConfig) -> None:
     tell(display, "text", f"{source}: {size}; {len(train):,} to train on, {len(validation):,} for validation")
     if different == 1:
         tell(display, "note", "each next character is certain before the first step: there is nothing to learn")
+
+
+def tell_twice(display: PlainDisplay, files: Sequence[str]) -> None:
+    """A note about files that are joined more than once: what validation measures may then have been trained on."""
+    there: set[str] = set()
+    for name in files:
+        path = os.path.realpath(name)
+        if path in there:
+            tell(display, "note", f"{one_line(name)} is named twice: its text may be in both parts, trained on and not")
+        there.add(path)
 
 
 def check_memory(config: TrainConfig, data: Data) -> None:

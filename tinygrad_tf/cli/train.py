@@ -27,6 +27,7 @@ from tinygrad_tf.cli.plan import (
     tell_model,
     tell_plan,
     tell_text,
+    tell_twice,
 )
 from tinygrad_tf.cli.session import go, sample_text
 from tinygrad_tf.training.calibrate import calibrate, steps_for
@@ -85,6 +86,7 @@ def _train(request: Request) -> int:
     split_tokens(data.tokens, config.context, config.validation_fraction)  # long enough?
     check_memory(config, data)
     tell_text(display, data, config)
+    tell_twice(display, request.files)
     if request.overfit:
         return _overfit(config, data, display)
     return _try_out(config, data, display) if request.dry_run else _begin(config, data, request, display)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,9 @@ def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> N
     if len(records):
         axes.legend()
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Comment": "format 1"})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # letters of a folder's name that the font lacks are drawn as boxes
+        figure.savefig(picture, format="png", metadata={"Comment": "format 1"})
     write_atomically(path, picture.getvalue())
 
 
