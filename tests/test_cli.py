@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from tinygrad_tf.cli import main, plan
+from tinygrad_tf.cli.app import app
 from tinygrad_tf.cli.display import Clock, Curve, LiveDisplay, PlainDisplay, duration, one_line
 from tinygrad_tf.kernels import _compile
 from tinygrad_tf.training import Record, TrainConfig
@@ -106,7 +108,7 @@ def test_minutes_choose_the_steps(text, capsys):
     assert json.loads(Path("run/config.json").read_text())["config"]["steps"] == 1
     assert refused(capsys, "train", text, "--minutes", "1", "--steps", "3") and not Path("runs").exists()
     assert "--minutes must be above 0" in refused(capsys, "train", text, "--minutes", "0")
-    assert "--minutes must be at least 0" in refused(capsys, "train", text, "--minutes", "nan")
+    assert "--minutes must be a number, got 'nan'" in refused(capsys, "train", text, "--minutes", "nan")
 
 
 def test_compiling_comes_on_top_of_the_minutes(monkeypatch):
@@ -379,7 +381,11 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("train --layers two", "--layers must be a whole number, got 'two'"),
         ("train --steps inf", "--steps must be a whole number, got 'inf'"),
         ("train --dropout high", "--dropout must be a number, got 'high'"),
-        ("train --dropout 1.5", "--dropout must be at most 1, got 1.5"),
+        ("train --dropout 1.5", "--dropout must be below 1, got 1.5"),
+        ("train --dropout 2", "--dropout must be below 1, got 2\n"),
+        ("train --weight-decay -1", "--weight-decay must be at least 0, got -1\n"),
+        ("train --beta1 nan", "--beta1 must be a number, got 'nan'"),
+        ("train --seed 99999999999999999999", "must be below 9223372036854775808, got 99999999999999999999"),
         ("train --channels 30", "--channels 30 cannot be divided among --heads 4"),
         ("train --steps", "--steps"),
         ("train --bias=3", "--bias"),
@@ -411,14 +417,14 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("sample text.txt", "text.txt: is a file, not a run folder"),
         ("sample", "RUN"),
         ("sample run --temperature -1", "--temperature must be at least 0, got -1"),
-        ("sample run --temperature nan", "--temperature must be at least 0, got nan"),
+        ("sample run --temperature nan", "--temperature must be a number, got 'nan'"),
         ("sample run --temperature inf", "--temperature must be at least 0 and finite, got inf"),
         ("sample run --top-k 0", "--top-k must be at least 1, got 0"),
         ("sample run --length 0", "--length must be at least 1, got 0"),
         ("sample run --seed x", "--seed must be a whole number, got 'x'"),
         ("sample run --top-p 1.5", "--top-p must be a number from 0 to 1, got 1.5"),
         ("sample run --top-p -1", "--top-p must be at least 0, got -1"),
-        ("sample run --min-p 2", "--min-p must be a number from 0 to 1, got 2.0"),
+        ("sample run --min-p 2", "--min-p must be a number from 0 to 1, got 2\n"),
         ("sample run --repetition-penalty 0", "--repetition-penalty must be a number above 0"),
         ("sample run --no-repeat 0", "--no-repeat must be at least 1, got 0"),
         ("sample run --beams 0", "--beams must be at least 1, got 0"),
@@ -428,7 +434,7 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
             "--beams 2 looks for the likeliest text and draws nothing: leave out --top-k",
         ),
         ("sample run --beams 2 --temperature 0.5", "leave out --temperature"),
-        ("sample run --length-penalty 1", "--length-penalty 1.0 compares beams: give --beams above 1, too"),
+        ("sample run --length-penalty 1", "--length-penalty 1 compares beams: give --beams above 1, too"),
         (
             "sample run --beams 2 --length-penalty 1e9",
             "--length-penalty must be a number from 0 (plain log-probability) to",
@@ -438,7 +444,7 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("train text.txt --schedule sine", "--schedule must be one of cosine, noam, linear, constant; got 'sine'"),
         ("train text.txt --precision half", "--precision must be one of float32, bfloat16, float16; got 'half'"),
         ("train text.txt --micro-batch 0", "--micro-batch must be at least 1, got 0"),
-        ("train text.txt --label-smoothing 1", "--label-smoothing must be below 1, got 1"),
+        ("train text.txt --label-smoothing 1", "--label-smoothing must be below 1, got 1\n"),
         ("train text.txt --patience 0", "--patience must be at least 1, got 0"),
         ("train text.txt --min-delta 0.1", "--min-delta is about --patience"),
         ("train text.txt --decay-of norm", "--decay-of must be parts and their decay"),
@@ -643,17 +649,38 @@ def test_an_error_of_the_disk_is_one_line(run, capsys, monkeypatch):
     assert err == "tinygrad-tf train: run/config.json: No space left on device\n"
 
 
-def test_every_setting_is_an_option_with_help_and_default(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+def test_a_file_that_is_named_twice_is_noted(text, capsys):
+    note = "./text.txt is named twice: its text may be in both parts, trained on and not"
+    assert train(text, "./text.txt", "--dry-run") == 0 and note in capsys.readouterr().out
+    Path("other.txt").write_text(TEXT)
+    assert train(text, "other.txt", "--dry-run") == 0 and "twice" not in capsys.readouterr().out
+
+
+def test_every_setting_is_an_option_with_help_and_default(capsys):
     assert main(["train", "--help"]) == 0
-    out = capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(TrainConfig):
-        line = next(line for line in out.splitlines() if flag(field.name) in line)
-        assert field.metadata["help"][:30] in line and "[default: " in line
+        words = field.metadata["help"].partition(" [default: ")[0]
+        assert re.search(rf"{flag(field.name)} \S.*? {re.escape(words)} \[default: ", out), field.name
     assert "[default: 0.001]" in out and "[default: runs/DATE-TIME]" in out
     assert main(["--help"]) == 0 and "sample" in capsys.readouterr().out
     assert main([]) == 0 and "sample" in capsys.readouterr().out
     assert main(["--version"]) == 0 and capsys.readouterr().out.startswith("tinygrad_tf ")
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_help_fits_the_terminal_and_cuts_nothing_off(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    program = typer.main.get_command(app)
+    for name, command in {"": program, **program.commands}.items():
+        assert main([name, "--help"] if name else ["--help"]) == 0
+        out = capsys.readouterr().out
+        assert max(map(len, out.splitlines())) <= columns
+        for parameter in command.params:
+            for word in [*parameter.opts, *parameter.secondary_opts]:
+                assert not word.startswith("-") or re.search(rf"(?<![\w-]){word}(?![\w-])", out), word
+        assert "…" not in out and "..." not in out.replace("]...", "").replace(" COMMAND [ARGS]...", "")
+        assert "list[" not in out and "<bool>" not in out
 
 
 def test_live_display_fits_a_terminal_line(capsys, monkeypatch):

@@ -68,11 +68,12 @@ def test_defaults_are_nanogpts_small_configuration():
         ({"layers": 0}, "--layers must be at least 1, got 0"),
         ({"layers": 2.0}, "--layers must be a whole number, got 2.0"),
         ({"batch": True}, "--batch must be a whole number"),
-        ({"steps": 2**63}, "--steps must be at most"),
+        ({"steps": 2**63}, "--steps must be below"),
         ({"learning_rate": math.nan}, "--learning-rate must be"),
         ({"learning_rate": math.inf}, "--learning-rate must be finite"),
         ({"learning_rate": "fast"}, "--learning-rate must be a number"),
         ({"dropout": 1.0}, "--dropout must be below 1"),
+        ({"dropout": math.nan}, "--dropout must be a number, got nan"),
         ({"dropout": -0.1}, "--dropout must be at least 0"),
         ({"bias": 1}, "--bias must be true or false"),
         ({"heads": 3}, "--channels 128 cannot be divided among --heads 3"),
@@ -510,3 +511,9 @@ def test_loss_picture(tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n")
     steps, means = block_means(np.arange(1.0, 5001.0), np.arange(1.0, 5001.0))
     assert len(means) == 200 and np.array_equal(steps, means) and means[0] == 13.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_title_of_a_loss_picture_may_have_letters_that_the_font_lacks(tmp_path):
+    draw_loss(tmp_path / "loss.png", [{"step": 1, "loss": 2.0}], "\u8ba4")
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")

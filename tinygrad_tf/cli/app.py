@@ -14,13 +14,14 @@ import typer
 from tinygrad_tf._signals import COMMAND
 from tinygrad_tf.cli.bench import command as bench
 from tinygrad_tf.cli.interrupts import Ending
-from tinygrad_tf.cli.options import nearest, option, read_number, read_settings, with_settings
+from tinygrad_tf.cli.options import argument, nearest, option, read_number, read_settings, with_settings
 from tinygrad_tf.utils.errors import InputError
 
 Job = Callable[[], int]
 
 app = typer.Typer(
     add_completion=False,
+    rich_markup_mode=None,  # in rich's tables names and defaults are cut off where the terminal is narrow
     help="Train small language models on a CPU, with an engine and a Transformer that can be read in an evening.",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
@@ -39,14 +40,7 @@ def _program(version: Annotated[bool, typer.Option("--version", help="Show the v
 @with_settings
 def _train(
     settings: dict[str, Any],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="UTF-8 texts, joined; - is standard input. Without any: the source of Python's standard library.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Annotated[list[str] | None, argument("FILE")] = None,
     out: Annotated[
         str | None, option("Where to write the run; must not exist, or be empty.", "FOLDER", "runs/DATE-TIME")
     ] = None,
@@ -79,6 +73,8 @@ def _train(
 ) -> Job:
     """Train a GPT on the characters of a text.
 
+    FILE: UTF-8 texts, joined; - is standard input. Without any: the source of Python's standard library.
+
     Prints what it is going to do and how long that will take, then trains. Ctrl-C saves and says how to go on.
     """
 
@@ -94,7 +90,7 @@ def _train(
 
 @app.command("sample")
 def _sample(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run folder that train has written.")],
+    run: Annotated[str, argument("RUN")],
     prompt: Annotated[str, option("The text to go on from.", "TEXT", "a line break")] = "",
     length: Annotated[str | None, option("Characters to add.", "N", "500")] = None,
     temperature: Annotated[
@@ -125,7 +121,12 @@ def _sample(
         bool, typer.Option("--best", help="Use the weights of the best validation loss, not the latest.")
     ] = False,
 ) -> Job:
-    """Write text with a trained model, character by character; with --beams at the end."""
+    """Write text with a trained model.
+
+    RUN: the folder that train has written.
+
+    The text appears character by character, with --beams at the end.
+    """
 
     def job() -> int:
         rules = {
@@ -149,21 +150,19 @@ def _sample(
 
 @app.command("gradcheck")
 def _gradcheck(
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE.py[::NAME]",
-            help="Functions, NumPy pairs or modules to check. Without any: everything in this package.",
-            show_default=False,
-        ),
-    ] = None,
+    targets: Annotated[list[str] | None, argument("FILE.py[::NAME]")] = None,
     shape: Annotated[
         list[str] | None, option("The shape of an input, as 3,4; once for each input, in order.", "N,N", "see the file")
     ] = None,
     seed: Annotated[str | None, option("Of the random inputs.", "N", "0")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every report.")] = False,
 ) -> Job:
-    """Check gradients by finite differences; exit code 1 if one is wrong."""
+    """Check gradients by finite differences.
+
+    FILE.py[::NAME]: functions, NumPy pairs or modules to check. Without any: everything in this package.
+
+    Exit code 1: a gradient is wrong.
+    """
 
     def job() -> int:
         number = read_number("--seed", seed, int, 0, 0)

@@ -17,7 +17,7 @@ from tinygrad_tf.bench.measure import Case, Measurer, Pace, Row
 from tinygrad_tf.bench.processes import NUMPY, OWN, PYTORCH, WorkerError, installed
 from tinygrad_tf.bench.report import NOTES, QUICK, TITLES, Table, machine_lines, summary
 from tinygrad_tf.bench.sections import SECTIONS
-from tinygrad_tf.cli.options import nearest, option, read_number
+from tinygrad_tf.cli.options import argument, nearest, option, read_number
 from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import write_atomically
 
@@ -36,12 +36,7 @@ class Request:
 
 
 def command(
-    sections: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SECTION", help=f"Any of {', '.join(SECTIONS)}. Without any: all four.", show_default=False
-        ),
-    ] = None,
+    sections: Annotated[list[str] | None, argument("SECTION")] = None,
     full: Annotated[bool, typer.Option("--full", help="Also the baby configuration: seconds a step.")] = False,
     quick: Annotated[
         bool,
@@ -52,7 +47,10 @@ def command(
     threads: Annotated[str | None, option("Threads of each library.", "N", "all cores")] = None,
     json_file: Annotated[str | None, typer.Option("--json", help="Keep all figures there.", metavar="FILE")] = None,
 ) -> Callable[[], int]:
-    """Measure this machine, training steps, operations and generation, beside PyTorch where it is installed.
+    """Measure this machine, beside PyTorch.
+
+    SECTION: any of steps (of training), ops (single operations), growth (with size) and generation. Without any: all
+    four.
 
     The libraries take turns in processes of their own. Let nothing else run meanwhile: all sections take five minutes
     or so, and --full two more. Exit code 1: a row failed, or the libraries disagree.

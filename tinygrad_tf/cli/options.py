@@ -35,14 +35,18 @@ OTHER_NAMES = {
 }
 
 
+def argument(metavar: str) -> Any:
+    """A positional argument. The command's docstring tells what it is: typer would add the Python type to its name."""
+    return typer.Argument(metavar=metavar, hidden=True, show_default=False)
+
+
 def option(text: str, metavar: str, default: str | None = None) -> Any:
     """An option that arrives as text: numbers are read by `parse_number`, whose errors name the option."""
     return typer.Option(help=_help(text, default), metavar=metavar, show_default=False)
 
 
 def _help(text: str, default: str | None) -> str:
-    shown = f"{text} [default: {default}]" if default is not None else text
-    return shown.replace("[", "\\[")  # not rich's markup
+    return f"{text} [default: {default}]" if default is not None else text
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -110,7 +110,7 @@ def _with_flags(message: str) -> str:
         flag = FLAGS.get(field.name, "--" + field.name.replace("_", "-"))
         message = re.sub(rf"\b{field.name}=", f"{flag} ", message)
         message = re.sub(rf"(?<!-)\b{field.name}\b", flag, message)
-    return message
+    return re.sub(r"\b(\d+)\.0\b", r"\1", message)  # 2, as it is written on a command line
 
 
 def _model(run: Run, which: str) -> Any:

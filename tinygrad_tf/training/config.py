@@ -15,7 +15,7 @@ from tinygrad_tf.training.groups import parse_decays
 from tinygrad_tf.training.schedules import SCHEDULES
 from tinygrad_tf.utils.errors import InputError
 
-MOST = 2**63 - 1  # of a whole number
+TOO_LARGE = 2**63  # for a whole number
 PRECISIONS = ("float32", "bfloat16", "float16")
 MATMUL_PRECISIONS = tuple(PIECES)
 NEWER = {"micro_batch", "schedule", "decay_of", "label_smoothing", "precision", "recompute", "patience", "min_delta"}
@@ -27,12 +27,12 @@ def _option(
     text: str,
     *,
     least: float = -math.inf,
-    most: float = math.inf,
+    below: float = math.inf,
     fixed: bool = False,
     choices: tuple[str, ...] = (),
 ) -> Any:
     """A field with its help, its bounds or choices, and whether it is fixed once a run has begun."""
-    metadata = {"help": text, "least": least, "most": most, "fixed": fixed, "choices": choices}
+    metadata = {"help": text, "least": least, "below": below, "fixed": fixed, "choices": choices}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -52,7 +52,7 @@ class TrainConfig:
     channels: int = _option(128, "numbers that stand for one character; a multiple of heads", least=1, fixed=True)
     context: int = _option(64, "characters that the model looks back on", least=1, fixed=True)
     bias: bool = _option(False, "biases in the linear layers and the layer norms", fixed=True)
-    dropout: float = _option(0.0, "share of activations dropped while training", least=0.0, most=1.0)
+    dropout: float = _option(0.0, "share of activations dropped while training", least=0.0, below=1.0)
 
     # The steps
     batch: int = _option(12, "windows of text in one step", least=1)
@@ -73,9 +73,11 @@ class TrainConfig:
     decay_of: str | None = _option(
         None, "another decay for parts by name, as token_embedding=0,attention=0.2 [default: none]"
     )
-    label_smoothing: float = _option(0.0, "share of each target that is spread over all characters", least=0.0)
-    beta1: float = _option(0.9, "AdamW's memory of the gradient", least=0.0, most=1.0)
-    beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, most=1.0)
+    label_smoothing: float = _option(
+        0.0, "share of each target that is spread over all characters", least=0.0, below=1.0
+    )
+    beta1: float = _option(0.9, "AdamW's memory of the gradient", least=0.0, below=1.0)
+    beta2: float = _option(0.99, "AdamW's memory of its square", least=0.0, below=1.0)
     gradient_clip: float = _option(1.0, "largest norm of the gradient; 0: no clipping", least=0.0)
 
     precision: str = _option("float32", "of activations; 16 bits take half of the memory", choices=PRECISIONS)
@@ -100,9 +102,6 @@ class TrainConfig:
             object.__setattr__(self, field.name, value)
         if self.channels % self.heads:
             raise InputError(f"--channels {self.channels} cannot be divided among --heads {self.heads}")
-        for name in ("dropout", "beta1", "beta2", "label_smoothing"):
-            if getattr(self, name) >= 1.0:
-                raise InputError(f"{flag(name)} must be below 1, got {getattr(self, name):g}")
         if self.decay_of is not None:
             parse_decays(self.decay_of)
         if self.min_delta and self.patience is None:
@@ -172,6 +171,8 @@ def parse_number(name: str, text: str, wanted: type) -> int | float:
     """The number that `text` stands for; 1e3 and 1_000 are whole too. An InputError names the option, `name`."""
     try:
         value = float(text) if wanted is float else _whole(text)
+        if value != value:
+            raise ValueError("NaN")
     except (ValueError, OverflowError):
         word = "a number" if wanted is float else "a whole number"
         raise InputError(f"{name} must be {word}, got {text!r}") from None
@@ -196,7 +197,7 @@ def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
         return None
     if wanted is float and type(value) is int:
         value = float(value)
-    if type(value) is not wanted:
+    if type(value) is not wanted or value != value:  # NaN
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
         raise InputError(f"{name} must be {words[wanted]}, got {value!r}")
     if wanted is str:
@@ -204,8 +205,14 @@ def _checked(field: dataclasses.Field[Any], given: Any) -> Any:
         if choices:
             check_choice(name, value, choices, InputError)
         return value
-    least, most = field.metadata["least"], min(field.metadata["most"], math.inf if wanted is float else MOST)
-    if not least <= value <= most or value == math.inf:
-        bounds = f"at least {least:g}" if value < least else "finite" if math.isinf(most) else f"at most {most:g}"
-        raise InputError(f"{name} must be {bounds}, got {value!r}")
+    least, below = field.metadata["least"], min(field.metadata["below"], math.inf if wanted is float else TOO_LARGE)
+    if not least <= value < below:
+        bounds = f"at least {least:g}" if value < least else "finite" if math.isinf(below) else f"below {plain(below)}"
+        raise InputError(f"{name} must be {bounds}, got {plain(value)}")
     return value
+
+
+def plain(number: float) -> str:
+    """As people write it: 2 for 2.0, with all digits where it has many."""
+    short = f"{number:g}"
+    return short if isinstance(number, float) and float(short) == number else str(number)
