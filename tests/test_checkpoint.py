@@ -324,6 +324,18 @@ def test_a_chain_in_segments(segments: int) -> None:
         checkpoint_sequential(chain, 7, tg.ones(1, 4))
 
 
+@pytest.mark.parametrize(("segments", "again"), [(1, ""), (2, "abc"), (3, "cdab"), (7, "fedcba")])
+def test_which_functions_of_a_chain_run_again(segments: int, again: str) -> None:
+    """All but the last part, the last ones first; what is left over by the division goes into the last part."""
+    ran: list[str] = []
+    chain = [lambda x, name=name: (ran.append(name), x * 2)[1] for name in "abcdefg"]
+    out = checkpoint_sequential(chain, segments, tg.ones(2, requires_grad=True), use_reentrant=False)
+    assert "".join(ran) == "abcdefg"
+    ran.clear()
+    out.sum().backward()
+    assert "".join(ran) == again
+
+
 @pytest.mark.parametrize("kind", ["gpt", "transformer"])
 def test_models_recompute_their_layers(kind: str) -> None:
     found = []

@@ -31,6 +31,8 @@ def test_tokenizer_is_sorted_and_inverts_itself():
     assert ids.dtype == np.int64 and [tokenizer.characters[i] for i in ids] == list(UNUSUAL)
     assert tokenizer.decode(ids) == UNUSUAL == tokenizer.decode(ids.tolist())
     assert tokenizer.encode("").shape == (0,) and tokenizer.decode([]) == ""
+    assert all(character in tokenizer for character in UNUSUAL)
+    assert UNUSUAL[:2] not in tokenizer and "" not in tokenizer and 0 not in tokenizer
 
 
 def test_unknown_character_is_named_with_its_place():

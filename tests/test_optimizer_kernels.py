@@ -87,7 +87,9 @@ def test_adamw_against_torch(decoupled, dtype):
         np.testing.assert_allclose(p, leaf.detach().numpy(), rtol=0, atol=tolerance)
 
 
-def test_unusual_parameters_take_the_reference_path():
+@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("maximize", [False, True])
+def test_unusual_parameters_take_the_reference_path(decoupled, maximize):
     """Strided, half precision and mixed parameters follow the same formulas as their plain float64 copies."""
     rng = np.random.default_rng(0)
     base = rng.normal(size=(6, 8))
@@ -101,13 +103,14 @@ def test_unusual_parameters_take_the_reference_path():
     ]
     truth, m, v = base.copy(), np.zeros((6, 8)), np.zeros((6, 8))
     first, second = zeros(views), zeros(views)
+    options = SETTINGS | {"weight_decay": 0.1, "decoupled": decoupled, "maximize": maximize}
     for t in range(1, 4):
         g = rng.normal(size=(6, 8))
-        adamw.adamw_step([truth], [g], [m], [v], weight_decay=0.1, step=t, **SETTINGS)
+        adamw.adamw_step([truth], [g], [m], [v], step=t, **options)
         grads = [g.astype(p.dtype) for p in views]
         grads[0] = g.T.astype(np.float32).T  # a gradient with other strides, and one of another dtype
         grads[1] = g
-        adamw.adamw_step(views, grads, first, second, weight_decay=0.1, step=t, **SETTINGS)
+        adamw.adamw_step(views, grads, first, second, step=t, **options)
     for p in views:
         eps = float(ml_dtypes.finfo(p.dtype).eps) if p.dtype != np.longdouble else 1e-16
         np.testing.assert_allclose(p.astype(np.float64), truth, atol=30 * eps)

@@ -240,6 +240,12 @@ def test_other_archives_and_pickles_are_told_apart(tmp_path: Path) -> None:
         tg.load(tmp_path / "x.npz")
     with pytest.raises(InputError, match=r"is a pickle, but not of torch\.save, and unpickling it could run any code"):
         tg.load(io.BytesIO(pickle.dumps({"a": 1})))
+    script = torch_zip(PROGRAM, _0=bytes(24))
+    with zipfile.ZipFile(script, "a") as archive:
+        archive.writestr("archive/constants.pkl", b"")
+    script.seek(0)
+    with pytest.raises(InputError, match=r"is a TorchScript program; in PyTorch, save the state_dict\(\)"):
+        tg.load(script)
     content = b'{"w":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}'
     with pytest.raises(InputError, match="w has dtype F8_E4M3; there are F64, F32"):
         tg.load(io.BytesIO(len(content).to_bytes(8, "little") + content + b"\0"))

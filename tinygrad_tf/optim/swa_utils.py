@@ -45,7 +45,8 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
     >>> get_ema_avg_fn(0.75)(tensor(4.0), tensor(8.0), 1)
     tensor(5.)
     """
-    _check_decay(decay)
+    if not 0.0 <= decay <= 1.0:
+        raise ValueError(f"decay must be from 0 to 1, got {decay}")
     return no_grad()(lambda average, new, count: decay * average + (1 - decay) * new)
 
 
@@ -56,13 +57,7 @@ def get_swa_multi_avg_fn() -> Averages:
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
     """get_ema_avg_fn for lists of tensors, whose averages it changes in place."""
-    _check_decay(decay)
     return _for_lists(lambda average, new, count: average.lerp(new, 1 - decay), get_ema_avg_fn(decay))
-
-
-def _check_decay(decay: float) -> None:
-    if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"decay must be from 0 to 1, got {decay}")
 
 
 def _for_lists(between: Average, for_integers: Average) -> Averages:
