@@ -481,6 +481,13 @@ def test_a_wrong_entry_is_seen_in_float32_beside_large_ones() -> None:
     assert report.verdict == "wrong" and report.pairs[0].wrong.sum() == 1
 
 
+def test_what_is_nearly_right_is_not_said_to_be_in_the_wrong_order() -> None:
+    """The Jacobian of a gain is its own transpose, and the gradient is as near to the one as to the other."""
+    off = 1 + 3e-4 * numbers(4, 4, seed=8)
+    report = quietly(lambda x, w: x * w, lambda g, x, w: (g * w, (g * x * off).sum(0)), short((SQUARE, ROW)))
+    assert report.verdicts == {"x": "right", "w": "wrong"} and not report.diagnosis, str(report)
+
+
 def test_a_function_that_insists_on_float32_is_checked_in_it() -> None:
     def forward(x: np.ndarray) -> np.ndarray:
         assert x.dtype == np.float32

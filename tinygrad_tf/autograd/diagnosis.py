@@ -52,8 +52,15 @@ def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
         return []  # that is the mistake, and what it makes of the numbers is none
     whole = pair.complete
     tests: list[Test] = [detached, *([wrong_scale] if whole else []), eps_beside_numbers, rounded, constant_factor]
-    tests += [swapped_inputs, wrong_mask, step]
-    if whole and pair.input_shape == pair.output_shape:
+    if not evidence.fits(pair.analytic, pair.numeric):  # else what fits one fits the other, and tells nothing
+        tests += _structural(whole, pair.input_shape == pair.output_shape)
+    return list(itertools.islice(itertools.chain.from_iterable(test(evidence) for test in tests), 1))
+
+
+def _structural(whole: bool, same_shape: bool) -> list[Test]:
+    """The tests of what is where, in order. whole: whether the Jacobian is there with all of its entries."""
+    tests: list[Test] = [swapped_inputs, wrong_mask, step]
+    if whole and same_shape:
         tests += [wrong_argument, only_diagonal]
     if whole:
         tests += [repeated_indices, not_summed, permuted_axes, reversed_windows, wrong_axis, dropped_terms]
@@ -61,8 +68,7 @@ def diagnose(pair: Pair, report: Report, subject: Subject) -> list[str]:
     tests += [exchanged_branches, missing_mask, direct_path, only_some_rows]
     if whole:
         tests += [not_causal, only_the_first, not_mixed, wrong_part, another_mask]
-    tests.append(zero_sums)
-    return list(itertools.islice(itertools.chain.from_iterable(test(evidence) for test in tests), 1))
+    return [*tests, zero_sums]
 
 
 # --- nothing, a factor, another input's -------------------------------------------------------------------------------
