@@ -381,6 +381,23 @@ def test_what_is_written_at_index_tensors_has_their_tensors_dtype() -> None:
         x[tg.tensor([0, 1], dtype=tg.int16)]
 
 
+def test_a_second_ellipsis_stands_for_no_axes_as_in_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    indices: list[Any] = [(..., ...), (0, ..., ...), (1, ..., 0, ...), (0, ..., 1, ..., 0), ([1, 0], ..., ...)]
+    for index in indices:
+        found: list[Any] = []
+        for t in (torch, tg):
+            x = t.arange(12.0).reshape(2, 3, 2).requires_grad_()
+            (x[index] ** 2).sum().backward()
+            written = t.zeros(2, 3, 2)
+            written[index] = 5.0
+            found.append((x[index].tolist(), x.grad.tolist(), written.tolist()))
+        assert found[0] == found[1], index
+    for t in (torch, tg):
+        with pytest.raises(IndexError):
+            t.zeros(2, 3, 2)[..., ..., 0]
+
+
 def test_any_sequence_is_an_index_as_a_list_is() -> None:
     """Such as a part of a dataset of indices, by which examples are split."""
     x, numbers = tg.arange(20).view(4, 5), tg.utils.data.Subset([3, 1, 0], [2, 0])

@@ -110,8 +110,10 @@ def _normal_parts(name: str, parts: list[Any], shape: tuple[int, ...]) -> tuple[
     if used > len(shape):
         raise IndexError(f"{name}: {used} indices are too many for a tensor of shape {shape}")
     dots = [i for i, p in enumerate(parts) if p is ...]
-    if len(dots) > 1:
-        raise IndexError(f"{name}: an index can have only one '...'")
+    if len(dots) > 1:  # the first stands for all axes that are left, and any other for none
+        if used < len(shape) and any(p is not ... for p in parts[dots[1] :]):
+            raise IndexError(f"{name}: behind a second '...' there can be no more indices; write ':' for single axes")
+        parts = [p for i, p in enumerate(parts) if p is not ... or i == dots[0]]
     if _is_basic(parts):
         return tuple(parts) if dots else (*parts, ...)
     if dots:
