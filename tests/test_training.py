@@ -66,6 +66,7 @@ def test_defaults_are_nanogpts_small_configuration():
     "settings, message",
     [
         ({"layers": 0}, "--layers must be at least 1, got 0"),
+        ({"context": 0}, "--context must be at least 1, got 0"),
         ({"layers": 2.0}, "--layers must be a whole number, got 2.0"),
         ({"batch": True}, "--batch must be a whole number"),
         ({"steps": 2**63}, "--steps must be below"),
@@ -79,12 +80,18 @@ def test_defaults_are_nanogpts_small_configuration():
         ({"heads": 3}, "--channels 128 cannot be divided among --heads 3"),
         ({"min_learning_rate": 0.1}, "--min-learning-rate 0.1 is above --learning-rate 0.001"),
         ({"validation_fraction": 0.0}, "--validation-fraction must lie between 0 and 1"),
+        ({"validation_fraction": 1.0}, "--validation-fraction must lie between 0 and 1, got 1"),
     ],
 )
 def test_unusable_settings(settings, message):
     with pytest.raises(InputError) as error:
         TrainConfig(**settings)
     assert message in str(error.value)
+
+
+def test_the_least_of_each_is_allowed():
+    least = dict.fromkeys(("layers", "heads", "channels", "context", "batch", "steps"), 1)
+    assert TrainConfig(**least).as_dict().items() >= least.items()
 
 
 def test_whole_numbers_are_numbers_too():
