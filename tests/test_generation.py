@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import itertools
 import math
 import warnings
@@ -376,6 +377,13 @@ def test_each_row_draws_on_its_own_and_seeds_repeat():
     assert one != two
     assert generate_batch(model, [[1]] * 2, config, 7).rows() == [one, two]
     assert list(stream(model, [1], config, 7)) == list(generate(model, [1], 20, generator=np.random.default_rng(7)))
+
+
+@pytest.mark.parametrize("function", [choose, generate])
+def test_what_is_not_asked_for_is_as_in_a_config(function: Any) -> None:
+    given = inspect.signature(function).parameters
+    for name in ("temperature", "top_k"):
+        assert given[name].default == getattr(GenerationConfig(), name)
 
 
 def test_any_function_from_ids_to_logits_will_do():
