@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -340,6 +341,20 @@ def test_a_full_disk_is_told_in_one_line(text, capsys, monkeypatch):
     monkeypatch.setattr(checkpoint, "write_json", full)
     err = refused(capsys, "train", text, *SIZE, "--steps", "4", "--eval-interval", "2", "--out", "run", code=1)
     assert "cannot save: No space left on device. The checkpoint of step 0 is kept" in err
+
+
+def test_a_run_folder_that_is_deleted_meanwhile_is_not_one_to_go_on_with(text, capsys, monkeypatch):
+    from tinygrad_tf.training.checkpoint import Run
+
+    save = Run.save
+
+    def deleted(self, trainer):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        save(self, trainer)
+
+    monkeypatch.setattr(Run, "save", deleted)
+    err = refused(capsys, "train", text, *SIZE, "--steps", "3", "--out", "run", code=1)
+    assert err.endswith("No such file or directory. The run folder is gone, and all that was in it: start a new run\n")
 
 
 def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monkeypatch):

@@ -109,6 +109,8 @@ def _broken_off(run: Run, trainer: Trainer, display: PlainDisplay, error: Except
     with suppress(OSError):
         kept = f"The checkpoint of step {run.weights()[0]} is kept" if run.begun() else "There is no checkpoint yet"
         kept = f"{kept}; go on with: {_again(run)}"
+        if not run.folder.is_dir():
+            kept = "The run folder is gone, and all that was in it: start a new run"
         print(f"tinygrad-tf train: {why}. {kept}", file=sys.stderr, flush=True)
 
 
