@@ -46,6 +46,7 @@ FLOORS = [
         "linalg",
         "matrix_functions",
         "special",
+        "sparse",
     ],
     ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing"],
     ["generation"],

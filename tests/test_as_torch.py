@@ -92,7 +92,7 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     assert run(tmp_path, "code.py").returncode == 3
 
 
-@pytest.mark.parametrize("name", ["sparse", "nn.FractionalMaxPool3d", "cuda.graphs", "nn.functional.gumbel"])
+@pytest.mark.parametrize("name", ["nested", "nn.FractionalMaxPool3d", "cuda.graphs", "nn.functional.gumbel"])
 def test_a_missing_name_says_so(name: str) -> None:
     *path, last = name.split(".")
     holder = tg
@@ -243,6 +243,28 @@ def test_modules_that_are_to_be_compiled_stay_as_they_are() -> None:
             return 2 * x
 
     assert Twice()(tg.ones(1)).item() == 2.0 and isinstance(Twice(), tg.nn.Module)
+    layer = tg.nn.Linear(1, 1)
+    layer.compile(mode="default")
+    assert layer.to_empty(device="cpu") is layer and not tg._dynamo.is_compiling() and not layer.weight.is_pinned()
+    tg._C._jit_set_profiling_mode(False)
+
+
+def test_skipping_the_first_weights_takes_no_random_numbers() -> None:
+    before = tg.get_rng_state().tolist()
+    assert tg.nn.utils.skip_init(tg.nn.Linear, 2, out_features=3).weight.shape == (3, 2)
+    assert tg.get_rng_state().tolist() == before
+
+
+def test_an_optimizer_of_ones_own_completes_what_was_loaded() -> None:
+    class Own(tg.optim.SGD):
+        def __setstate__(self, state):
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("new", 1)
+
+    optimizer = Own([tg.nn.Parameter(tg.ones(1))], lr=0.1)
+    optimizer.load_state_dict(tg.optim.SGD([tg.nn.Parameter(tg.ones(1))], lr=0.5).state_dict())
+    assert optimizer.param_groups[0]["new"] == 1 and optimizer.param_groups[0]["lr"] == 0.5
 
 
 def test_an_error_that_only_a_gpu_raises_can_be_named_where_errors_are_caught() -> None:

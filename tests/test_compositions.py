@@ -32,6 +32,16 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "hypot": (lambda t, a, b: t.hypot(a, b), (A, B)),
     "fmax": (lambda t, a, b: t.fmax(a, b), (SPECIAL, OTHERS)),
     "fmin": (lambda t, a, b: t.fmin(a, b), (SPECIAL, OTHERS)),
+    "nextafter": (lambda t, a, b: t.nextafter(a, b), (SPECIAL, OTHERS)),
+    "fill": (lambda t, a, b: a.mul(t.fill(a, b[0, 0])), (A, B)),
+    "sparse": (
+        lambda t, v, b: t.sparse.mm(t.sparse_coo_tensor([[0, 2, 2], [1, 0, 0]], v[0, :3]), b[:2]),
+        (A, B),
+    ),
+    "sparse with a part of each": (
+        lambda t, v: t.sparse_coo_tensor(t.tensor([[2, 0, 2]]), v, (4, 4)).coalesce().to_dense() * 2.0,
+        (A,),
+    ),
     "degrees": (lambda t, a: t.deg2rad(a) + t.rad2deg(a), (A,)),
     "select_scatter": (lambda t, a, b: t.select_scatter(a, b[0], dim=0, index=-1), (A, B)),
     "slice_scatter": (lambda t, a, b: t.slice_scatter(a, b[:, :2], 1, 1, 4, 2) + a.slice_scatter(b[1:], end=2), (A, B)),
@@ -166,7 +176,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "reflections of nothing": (lambda t, a: t.nn.functional.pad(a.unsqueeze(0)[:0], (1, 2), "reflect"), (A,)),
     "complex angle": (lambda t, a, b: t.complex(a, b).angle() + t.complex(a, b).real, (A, B)),
 }  # fmt: skip
-NO_GRADIENT = {"tests", "heaviside", "histogram", "histogram edges", "unravel_index"}
+NO_GRADIENT = {"tests", "heaviside", "nextafter", "histogram", "histogram edges", "unravel_index"}
 VALUE_ONLY = NO_GRADIENT | {"copysign", "copysign number", "fmax", "fmin", "sinc", "xlogy", "var of too few", "range"}
 VALUE_ONLY |= {"nanmedian", "nanmedian of nothing known", "clamp of unknowns", "erfinv of the ends"}
 
@@ -488,3 +498,27 @@ def test_functions_are_methods_where_pytorch_has_them_as_methods() -> None:
     assert x.real is x and x.conj() is x and x.sgn().tolist() == [1.0, -1.0] and x.angle()[0].item() == 0.0
     with pytest.raises(RuntimeError, match="imag: needs a complex tensor"):
         _ = x.imag
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ([0, 1], [1.0, 2.0]),
+            r"indices must be whole numbers of shape \(dimensions, entries\), got torch.int64",
+        ),
+        (([[0, 1]], [1.0]), "2 columns of indices, but values for 1 entries"),
+        (([[0, 5]], [1.0, 2.0], (3,)), r"indices must lie within size \(3,\)"),
+        (([[0, -1]], [1.0, 2.0], (3,)), r"indices must lie within size \(3,\)"),
+        (([[0, 1]], [1.0, 2.0], (3, 3)), r"size must have the form \(2,\), got \(3, 3\)"),
+    ],
+)
+def test_entries_of_a_sparse_tensor_fit_it(arguments: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        tg.sparse_coo_tensor(*arguments)
+
+
+def test_a_sparse_tensor_may_be_a_leaf() -> None:
+    leaf = tg.sparse_coo_tensor([[0, 0]], [1.0, 2.0], requires_grad=True)
+    assert leaf.tolist() == [3.0] and leaf.is_leaf and leaf.requires_grad
+    assert tg.sparse.FloatTensor(tg.tensor([[1]]), tg.tensor([2])).dtype == tg.float32

@@ -74,6 +74,16 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return elementwise.where(input == 0, values, (input > 0).to(input.dtype))
 
 
+def nextafter(input: Tensor, other: Tensor) -> Tensor:
+    """The floating point number next to each of input, on the way to other; it has no gradient."""
+    return make(np.asarray(np.nextafter(input.array, other.array)))
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like input, full of one number; the gradient goes to value, if that is a tensor."""
+    return input.clone().fill_(value)
+
+
 def signbit(input: Tensor) -> Tensor:
     """Where the sign is negative, also that of -0.0."""
     return make(np.signbit(input.array))
@@ -519,10 +529,11 @@ def _with_part(name: str, input: Tensor, part: Callable[[Tensor], Tensor], src: 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod",
     "cdist", "chain_matmul", "column_stack", "combinations", "copysign", "corrcoef", "cosine_similarity", "cov",
-    "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "diagonal_scatter", "dist", "dstack", "erfc", "fmax",
-    "fmin", "heaviside", "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf", "matrix_exp",
-    "matrix_power", "meshgrid", "positive", "rad2deg", "range", "rot90", "select_scatter", "signbit", "sinc",
-    "slice_scatter", "std_mean", "tensordot", "trapezoid", "unravel_index", "var_mean", "vdot", "vsplit", "xlogy",
+    "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "diagonal_scatter", "dist", "dstack", "erfc", "fill",
+    "fmax", "fmin", "heaviside", "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf",
+    "matrix_exp", "matrix_power", "meshgrid", "nextafter", "positive", "rad2deg", "range", "rot90", "select_scatter",
+    "signbit", "sinc", "slice_scatter", "std_mean", "tensordot", "trapezoid", "unravel_index", "var_mean", "vdot",
+    "vsplit", "xlogy",
 ]
 # fmt: on
 
@@ -530,12 +541,12 @@ check_all(__all__, globals())
 as_methods(
     Tensor,
     "copysign corrcoef cov cross deg2rad diagflat diagonal_scatter dist erfc fmax fmin heaviside histogram hsplit "
-    "hypot inner is_nonzero isneginf isposinf matrix_exp matrix_power positive rad2deg rot90 select_scatter signbit "
-    "sinc slice_scatter vdot vsplit xlogy",
+    "hypot inner is_nonzero isneginf isposinf matrix_exp matrix_power nextafter positive rad2deg rot90 select_scatter "
+    "signbit sinc slice_scatter vdot vsplit xlogy",
     globals(),
 )
 _in_place = {
     f"{name}_": in_place(globals()[name])
-    for name in ("copysign", "deg2rad", "erfc", "heaviside", "hypot", "rad2deg", "sinc", "xlogy")
+    for name in ("copysign", "deg2rad", "erfc", "heaviside", "hypot", "nextafter", "rad2deg", "sinc", "xlogy")
 }
 as_methods(Tensor, " ".join(_in_place), _in_place)

@@ -120,12 +120,15 @@ def _modules() -> dict[str, dict[str, Any]]:
         "autograd": {"Variable": Variable},
         "autograd.profiler": {"record_function": record_function, "profile": profiler_parts()["profile"]},
         "profiler": {"record_function": record_function, **profiler_parts()},
-        "functional": {name: getattr(tinygrad_tf, name) for name in FUNCTIONAL},
+        "functional": {"F": nn.functional, **{name: getattr(tinygrad_tf, name) for name in FUNCTIONAL}},
         "accelerator": {
             "is_available": no,
             "current_accelerator": nothing,
             "device_count": zero,
-            **{name: refused(f"accelerator.{name}") for name in ("current_device_index", "synchronize")},
+            **{
+                name: refused(f"accelerator.{name}")
+                for name in ("current_device_index", "device_index", "set_device_index", "synchronize")
+            },
         },
         "cuda": {
             "_initialized": False,
@@ -142,7 +145,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         "onnx": {"export": refused("onnx.export", "writes no other programs' files (see save)")},
         "serialization": dict.fromkeys(("add_safe_globals", "clear_safe_globals", "safe_globals"), allowed),
         **{f"distributions.{file}": {name: getattr(distributions, name)} for file, name in DISTRIBUTIONS.items()},
-        "_C": {"_LinAlgError": tinygrad_tf.linalg.LinAlgError},
+        "_C": {"_LinAlgError": tinygrad_tf.linalg.LinAlgError, **dict.fromkeys(SCRIPT_SETTINGS, nothing)},
         "cuda.amp": {
             "autocast": lambda *args, **kwargs: amp.autocast("cuda", enabled=False),
             "GradScaler": amp.GradScaler,
@@ -242,7 +245,7 @@ def _modules() -> dict[str, dict[str, Any]]:
         },
         "_jit_internal": {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple")},
         "compiler": {"disable": itself, "allow_in_graph": itself, "is_compiling": no, "reset": nothing},
-        "_dynamo": {"disable": itself, "allow_in_graph": itself, "reset": nothing},
+        "_dynamo": {"disable": itself, "allow_in_graph": itself, "is_compiling": no, "reset": nothing},
         "_dynamo.config": {"suppress_errors": False, "cache_size_limit": 8},
         "_inductor.config": {"coordinate_descent_tuning": False},
         "version": {"__version__": f"{PYTORCH}+tinygrad_tf.{__version__}", "cuda": None, "hip": None},
@@ -304,6 +307,10 @@ DISTRIBUTIONS = {  # files in which PyTorch has those that stand together here
     "poisson": "Poisson",
     "studentT": "StudentT",
 }
+SCRIPT_SETTINGS = (  # of the compiler behind torch.jit
+    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_autocast_mode",
+    "_jit_set_profiling_executor", "_jit_set_profiling_mode",
+)  # fmt: skip
 OLDER_RESIZES = {"upsample_nearest": "nearest", "upsample_bilinear": "bilinear"}
 OLDER_INITS = (  # names that these had before they ended in _
     "constant", "eye", "kaiming_normal", "kaiming_uniform", "normal", "orthogonal", "uniform", "xavier_normal",

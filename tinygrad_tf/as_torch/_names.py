@@ -11,9 +11,9 @@ from tinygrad_tf import engine
 from tinygrad_tf.as_torch._modules import ELSEWHERE, OWN_PARTS, Module, extras
 
 NAMESPACES = (
-    "", "Tensor", "linalg", "fft", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func",
-    "distributions", "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn", "nn.Module",
-    "optim", "optim.Optimizer", "optim.lr_scheduler", "optim.swa_utils", "special", "testing",
+    "", "Tensor", "linalg", "fft", "sparse", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph",
+    "func", "distributions", "amp", "nn", "nn.functional", "nn.init", "nn.utils", "nn.utils.prune", "nn.utils.rnn",
+    "nn.Module", "optim", "optim.Optimizer", "optim.lr_scheduler", "optim.swa_utils", "special", "testing",
     "utils.benchmark", "utils.checkpoint", "utils.data",
 )  # fmt: skip
 
@@ -62,6 +62,8 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
         "with include_self=False the gradient of an extreme goes to src alone; PyTorch takes an equal self's share off",
     ),
     "Tensor.to_sparse": "the tensor itself: sparse tensors do not exist",
+    "Tensor.coalesce": "the tensor itself: sparse tensors do not exist",
+    **dict.fromkeys(("sparse_coo_tensor", "sparse.FloatTensor"), "gives an ordinary tensor: sparse ones do not exist"),
     "nn.functional.interpolate": "no mode 'lanczos', no dtype uint8",
     "utils.checkpoint.checkpoint": "one way for both values of use_reentrant; the second run never stops early",
     "linalg.det": "of a singular matrix has the gradient that it has, its cofactors; PyTorch gives 0",

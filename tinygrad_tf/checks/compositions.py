@@ -23,6 +23,13 @@ op("copysign of two", tg.copysign, spread(3, 4), spread(3, 4))
 op("hypot", tg.hypot, positive(3, 4), positive(4))
 op("fmax fmin", lambda a, b: tg.fmax(a, b) * tg.fmin(a, b + 0.03), spread(5), spread(5))
 op("deg2rad rad2deg", lambda a: tg.deg2rad(a) * tg.rad2deg(a), normal(4))
+op("fill", lambda a, b: a * tg.fill(a, b), normal(3), normal())
+op(
+    "sparse_coo_tensor",
+    lambda v, x: tg.sparse.mm(tg.sparse_coo_tensor(tg.tensor([[0, 1, 1], [1, 0, 0]]), v, (2, 2)), x),
+    normal(3),
+    normal(2, 3),
+)
 op("sinc", tg.sinc, spread(5))
 op("erfc", tg.erfc, normal(4))
 op("xlogy", tg.xlogy, normal(3, 4), positive(4))

@@ -141,9 +141,16 @@ class TypeMethods(engine.Tensor):
         """The tensor itself: there are no sparse ones."""
         return self  # type: ignore[return-value]
 
+    def coalesce(self) -> Tensor:
+        """The tensor itself: no entry stands in it twice."""
+        return self  # type: ignore[return-value]
+
     def share_memory_(self) -> Tensor:
         """The tensor itself: threads share it already."""
         return self  # type: ignore[return-value]
+
+    def is_pinned(self) -> bool:
+        return False
 
     def pin_memory(self) -> Tensor:
         """The tensor itself: there is no other device that would read it."""

@@ -305,6 +305,13 @@ class Module(Hooked):
         """Cast all floating point parameters and buffers to bfloat16."""
         return self.to(bfloat16)
 
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """The module itself: it has its memory, on the CPU."""
+        return self.to(device=device)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Changes nothing: kernels are compiled already."""
+
     def share_memory(self) -> Self:
         """The module itself: threads share it already."""
         return self

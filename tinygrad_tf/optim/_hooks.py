@@ -60,6 +60,10 @@ class Hooked:
         """A copy of an optimiser has no hooks."""
         return {name: value for name, value in self.__dict__.items() if name != "_hooks"}
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What a copy is made of, or what was loaded: a class may add settings that an older state has not got."""
+        self.__dict__.update(state)
+
     def _add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         if not callable(hook):
             raise TypeError(f"hook must be a function to be called with the optimizer, got {type(hook).__name__}")

@@ -129,6 +129,7 @@ class Optimizer(Hooked):
                 self.state[p] = {k: _fitting(v, p) for k, v in state_dict["state"][i].items()}
         for own, loaded in zip(self.param_groups, groups, strict=True):
             own.update({k: v for k, v in loaded.items() if k != "params"})
+        self.__setstate__({"state": self.state, "param_groups": self.param_groups})
         self._changed_by_hooks("load_post")
 
     def _params(self) -> Iterable[Tensor]:

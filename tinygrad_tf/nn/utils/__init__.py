@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from tinygrad_tf.nn.utils.parametrizations import old_weight_norm as weight_norm
 from tinygrad_tf.nn.utils.parametrizations import remove_weight_norm as remove_weight_norm
 from tinygrad_tf.nn.utils.spectral import old_spectral_norm as spectral_norm
 from tinygrad_tf.nn.utils.spectral import remove_spectral_norm as remove_spectral_norm
+from tinygrad_tf.random import get_rng_state, set_rng_state
 from tinygrad_tf.tensor import Tensor
 
 
@@ -111,6 +112,18 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     for g in _gradients(parameters):
         np.clip(g.array, -clip_value, clip_value, out=g.array)
         g.storage.written()
+
+
+def skip_init(module_cls: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """module_cls(*args, **kwargs), whose weights are about to be overwritten: no random number is taken for them.
+
+    The weights hold numbers all the same, where PyTorch's hold what was left in memory.
+    """
+    before = get_rng_state()
+    try:
+        return module_cls(*args, **kwargs)
+    finally:
+        set_rng_state(before)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
