@@ -86,8 +86,8 @@ def test_what_the_command_says(tmp_path: Path) -> None:
     assert run(tmp_path).returncode == 2
     missing = run(tmp_path, "nowhere.py")
     assert missing.returncode == 2 and missing.stderr == "nowhere.py: no such file\n"
-    (tmp_path / "fails.py").write_text("import torch.sparse\n")
-    assert "tinygrad_tf has no torch.sparse; see the list of what it has" in run(tmp_path, "fails.py").stderr
+    (tmp_path / "fails.py").write_text("import torch.fx\n")
+    assert "tinygrad_tf has no torch.fx; see the list of what it has" in run(tmp_path, "fails.py").stderr
     (tmp_path / "code.py").write_text("import sys\nsys.exit(3)\n")
     assert run(tmp_path, "code.py").returncode == 3
 

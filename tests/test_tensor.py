@@ -266,8 +266,8 @@ def test_errors_name_the_operation_and_what_came(call: object, error: type[Excep
 
 
 def test_a_missing_name_says_so() -> None:
-    with pytest.raises(AttributeError, match=r"tinygrad_tf has no torch\.sparse"):
-        tg.sparse  # noqa: B018
+    with pytest.raises(AttributeError, match=r"tinygrad_tf has no torch\.fx"):
+        tg.fx  # noqa: B018
 
 
 # --- views and indices ------------------------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ class ComposedMethods(engine.Tensor):
         matrix_power: Callable[..., Tensor]
         mvlgamma: Callable[..., Tensor]
         mvlgamma_: Callable[..., Tensor]
+        nextafter: Callable[..., Tensor]
+        nextafter_: Callable[..., Tensor]
         pinverse: Callable[..., Tensor]
         polygamma: Callable[..., Tensor]
         polygamma_: Callable[..., Tensor]

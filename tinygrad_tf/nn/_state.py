@@ -127,5 +127,5 @@ def _wrong_values(own: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[
             continue
         if not isinstance(value, kind):
             yield f"{name} must be a {kind.__name__}, got {type(value).__name__}"
-        elif value.shape != own[name].shape:
-            yield f"{name} must have the shape {tuple(own[name].shape)}, got {tuple(value.shape)}"
+        elif (came := _parts(value)[0].array.shape) != (shape := _parts(own[name])[0].array.shape):
+            yield f"{name} must have the shape {shape}, got {came}"
