@@ -17,7 +17,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinygrad_tf.kernels import _compile, adamw, cross_entropy, elementwise, embedding, gelu, layer_norm, softmax
+from tinygrad_tf.kernels import (
+    _compile,
+    adamw,
+    batch_norm,
+    cross_entropy,
+    elementwise,
+    embedding,
+    gelu,
+    layer_norm,
+    softmax,
+)
 
 COLS = (1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 65, 100, 127, 1000)
 FLOATS = (np.float32, np.float64)
@@ -70,6 +80,21 @@ def cross_entropy_backward_arguments(smoothing):
     return make
 
 
+def batch_norm_case(name, of_planes, given=False):
+    """Of (N, C), or of (N, 2, L) made of it; with statistics that are given, or with its own."""
+    backward = name.endswith("backward")
+
+    def make(x, g, rng):
+        x, g = (np.stack([a, a[::-1] / 2], 1) if of_planes else a for a in (x, g))
+        weight, bias = rng.normal(size=(2, x.shape[1])).astype(x.dtype)
+        statistics = rng.random((2, x.shape[1])) if given else batch_norm.channel_statistics(x)
+        return (g, x, weight, *statistics, EPS, not given) if backward else (x, weight, bias, *statistics, EPS)
+
+    case = row_case(name, batch_norm, make)
+    case.name = "_".join(["planes"] * of_planes + ["given"] * given + [name])
+    return case
+
+
 FUNCTIONS = ("tanh", "sigmoid", "erf", "exp", "expm1", "softplus", "relu")
 
 CASES = [
@@ -110,6 +135,15 @@ MATRIX_CASES = [
         cross_entropy.cross_entropy_backward_reference,
         cross_entropy_backward_arguments(0.1),
     ),
+    *(batch_norm_case("batch_norm", of_planes) for of_planes in (False, True)),
+    *(batch_norm_case("batch_norm_backward", *kind) for kind in itertools.product((False, True), repeat=2)),
+    row_case("channel_statistics", batch_norm, lambda x, g, rng: (x,)),
+    Case(
+        "planes_channel_statistics",
+        batch_norm.channel_statistics,
+        batch_norm.channel_statistics_reference,
+        lambda x, g, rng: (np.stack([x, x[::-1] / 2], 1),),
+    ),
     Case("sum_rows", elementwise.sum_rows, lambda x: x.sum(0), lambda x, g, rng: (x,)),
 ]
 
@@ -140,7 +174,8 @@ def check(case, arguments, dtype):
         if true.size:
             terms = 0.1 * np.abs(arguments[0]).max(initial=0)
             if case.name.endswith("norm_backward"):  # terms as large as g / sqrt(variance) cancel in short rows
-                terms *= max(1.0, np.abs(arguments[-1]).max(initial=0))
+                rstd = 1 / np.sqrt(arguments[4] + EPS) if "batch" in case.name else arguments[-1]
+                terms *= max(1.0, np.abs(rstd).max(initial=0))
             unit = np.finfo(dtype).eps * max(np.abs(true).max(), terms)
             assert np.abs(result - true).max() <= 2 * np.abs(rough - true).max() + 8 * unit
 
@@ -169,6 +204,7 @@ def all_of(results):
 
 IN_PLACE = [case for case in CASES if case.name in ("softmax_backward", "log_softmax_backward")]
 IN_PLACE += [case for case in CASES if case.name in ("layer_norm_backward", "rms_norm_backward")]
+IN_PLACE += [case for case in MATRIX_CASES if case.name.endswith("batch_norm_backward")]
 
 
 @named(IN_PLACE)

@@ -11,6 +11,7 @@ from typing import Any
 
 RENAMED = {
     "power": "Pow", "cast": "ToCopy", "det": "LinalgDet", "inv": "LinalgInvEx", "layer_norm": "NativeLayerNorm",
+    "batch_norm": "NativeBatchNorm",
     "where_in_order": "Where", "reshape": "View", "contiguous": "Clone", "log1p": "Log1P", "median_of_all": "Median",
     "nanmedian_of_all": "Nanmedian",
 }  # fmt: skip

@@ -367,6 +367,18 @@ op("log_softmax middle axis", lambda x: F.log_softmax(x, 1), normal(3, 2, 5))
 op("layer_norm", lambda x, w, b: F.layer_norm(x, (5,), w, b, eps=0.1), normal(2, 3, 5), normal(5), normal(5))
 op("layer_norm plain", lambda x: F.layer_norm(x, 5), normal(3, 5))
 op("layer_norm two axes", lambda x, w: F.layer_norm(x, (3, 4), w), normal(2, 3, 4), normal(3, 4))
+op(
+    "batch_norm",
+    lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True, eps=0.1),
+    normal(4, 3, 2), normal(3), normal(3),
+)  # fmt: skip
+op("batch_norm of rows", lambda x: F.batch_norm(x, None, None, training=True, eps=0.1), normal(6, 3))
+op(
+    "batch_norm with given statistics",
+    lambda x, w, b: F.batch_norm(x, tg.tensor([1.0, 0.0, -2.0]), tg.tensor([1.0, 0.5, 3.0]), w, b),
+    normal(4, 3, 2), normal(3), normal(3),
+)  # fmt: skip
+op("group_norm", lambda x, w, b: F.group_norm(x, 2, w, b, eps=0.1), normal(3, 4, 2), normal(4), normal(4))
 op("rms_norm", lambda x, w: F.rms_norm(x, (5,), w, eps=0.1), normal(2, 3, 5), normal(5))
 op("cross_entropy", lambda x: F.cross_entropy(x, tg.tensor([1, 0, 3])), normal(3, 4))
 op("cross_entropy ignored", lambda x: F.cross_entropy(x, tg.tensor([1, -100, 3])), normal(3, 4))

@@ -238,7 +238,7 @@ __all__ = [
 _check_all(__all__, globals())
 _call_steps(
     {
-        "avg_pool2d": "AvgPool2D", "avg_pool3d": "AvgPool3D", "batch_norm": "NativeBatchNorm",
+        "avg_pool2d": "AvgPool2D", "avg_pool3d": "AvgPool3D",
         "binary_cross_entropy": "BinaryCrossEntropy",
         "binary_cross_entropy_with_logits": "BinaryCrossEntropyWithLogits", "celu": "Elu", "conv1d": "Convolution",
         "conv2d": "Convolution", "conv3d": "Convolution", "conv_transpose1d": "Convolution",

@@ -75,28 +75,33 @@ def batch_norm(
         raise RuntimeError(f"batch_norm: input must be (N, C, ...), got shape {input.array.shape}")
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _one_for_each_channel("batch_norm", input.array.shape[1], **given)
-    axes = (0, *range(2, input.ndim))
-    shape = (1, -1, *(1,) * (input.ndim - 2))
+    check_floats("batch_norm", input)
     if training:
         count = input.array.size // max(input.array.shape[1], 1)
         if count <= 1:
             raise ValueError(
                 f"batch_norm: training needs more than one value per channel, got shape {input.array.shape}"
             )
-        mean = input.mean(axes, keepdim=True)
-        centred = input - mean
-        var = (centred * centred).mean(axes, keepdim=True)
-        for running, batch in ((running_mean, mean.array), (running_var, var.array * (count / (count - 1)))):
+        mean, variance = ops.norm.channel_statistics(input.array)
+        for running, batch in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
             if running is not None:
-                running.array += (batch.reshape(-1) - running.array) * running.dtype.type(momentum)
-                running.storage.written()
-    else:
-        if running_mean is None or running_var is None:
-            raise RuntimeError("batch_norm: running_mean and running_var are needed outside of training")
-        centred, var = input - running_mean.reshape(shape), running_var.reshape(shape)
-    out = centred / (var + eps).sqrt()
-    out = out if weight is None else out * weight.reshape(shape)
-    return out if bias is None else out + bias.reshape(shape)
+                _move(running, batch, momentum)
+    elif running_mean is None or running_var is None:
+        raise RuntimeError("batch_norm: running_mean and running_var are needed outside of training")
+    else:  # copies: the running ones may have moved when the gradient is asked for
+        mean, variance = (t.array.reshape(-1).astype(np.float64) for t in (running_mean, running_var))
+    told = {"mean": mean, "variance": variance, "eps": eps, "own_statistics": training}
+    return ops.norm.batch_norm(input, _flat(weight), _flat(bias), **told)
+
+
+def _flat(t: Tensor | None) -> Tensor | None:
+    return t if t is None or t.array.ndim == 1 else t.reshape(-1)
+
+
+def _move(running: Tensor, batch: np.ndarray, momentum: float) -> None:
+    """Move a running statistic towards that of a batch."""
+    running.array += ((batch.reshape(running.array.shape) - running.array) * momentum).astype(running.array.dtype)
+    running.storage.written()
 
 
 def group_norm(
@@ -109,11 +114,13 @@ def group_norm(
     if num_groups < 1 or channels % num_groups:
         raise RuntimeError(f"group_norm: {channels} channels do not split into {num_groups} groups")
     _one_for_each_channel("group_norm", channels, weight=weight, bias=bias)
-    shape = (1, channels, *(1,) * (input.ndim - 2))
+    check_floats("group_norm", input)
     groups = input.reshape(n, num_groups, channels // num_groups * math.prod(places))
     out = ops.norm.layer_norm(groups, None, None, eps=eps).reshape(input.shape)
-    out = out if weight is None else out * weight.reshape(shape)
-    return out if bias is None else out + bias.reshape(shape)
+    if weight is None and bias is None:
+        return out
+    as_it_is = {"mean": np.zeros(channels), "variance": np.ones(channels), "eps": 0.0, "own_statistics": False}
+    return ops.norm.batch_norm(out, _flat(weight), _flat(bias), **as_it_is)
 
 
 def instance_norm(
@@ -139,12 +146,11 @@ def instance_norm(
         raise ValueError(f"instance_norm: needs (N, C, ...) with more than one value per channel, got shape {shape}")
     given = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     _one_for_each_channel("instance_norm", shape[1], **given)
-    values = input.array.reshape(*shape[:2], -1)
-    statistics = (running_mean, lambda: values.mean(-1)), (running_var, lambda: values.var(-1, ddof=1))
-    for running, found in statistics:
-        if running is not None:
-            running.array += (found().mean(0) - running.array) * running.dtype.type(momentum)
-            running.storage.written()
+    if running_mean is not None or running_var is not None:
+        mean, variance = ops.norm.channel_statistics(input.array.reshape(1, -1, places))
+        for running, found in ((running_mean, mean), (running_var, variance * (places / (places - 1)))):
+            if running is not None:
+                _move(running, found.reshape(shape[:2]).mean(0), momentum)
     return group_norm(input, shape[1], weight, bias, eps)
 
 
