@@ -21,6 +21,7 @@ from tinygrad_tf.kernels import (
     _compile,
     adamw,
     batch_norm,
+    channel_statistics,
     cross_entropy,
     elementwise,
     embedding,
@@ -87,7 +88,7 @@ def batch_norm_case(name, of_planes, given=False):
     def make(x, g, rng):
         x, g = (np.stack([a, a[::-1] / 2], 1) if of_planes else a for a in (x, g))
         weight, bias = rng.normal(size=(2, x.shape[1])).astype(x.dtype)
-        statistics = rng.random((2, x.shape[1])) if given else batch_norm.channel_statistics(x)
+        statistics = rng.random((2, x.shape[1])) if given else channel_statistics.channel_statistics(x)
         return (g, x, weight, *statistics, EPS, not given) if backward else (x, weight, bias, *statistics, EPS)
 
     case = row_case(name, batch_norm, make)
@@ -137,11 +138,11 @@ MATRIX_CASES = [
     ),
     *(batch_norm_case("batch_norm", of_planes) for of_planes in (False, True)),
     *(batch_norm_case("batch_norm_backward", *kind) for kind in itertools.product((False, True), repeat=2)),
-    row_case("channel_statistics", batch_norm, lambda x, g, rng: (x,)),
+    row_case("channel_statistics", channel_statistics, lambda x, g, rng: (x,)),
     Case(
         "planes_channel_statistics",
-        batch_norm.channel_statistics,
-        batch_norm.channel_statistics_reference,
+        channel_statistics.channel_statistics,
+        channel_statistics.channel_statistics_reference,
         lambda x, g, rng: (np.stack([x, x[::-1] / 2], 1),),
     ),
     Case("sum_rows", elementwise.sum_rows, lambda x: x.sum(0), lambda x, g, rng: (x,)),
@@ -698,7 +699,9 @@ def test_norms_of_numbers_whose_squares_overflow(dtype, sizes):
 
 
 # ---------------------------------------------------------------- copies, threads, plain Python
-@pytest.mark.parametrize("module", [softmax, layer_norm, gelu, cross_entropy, embedding, adamw])
+@pytest.mark.parametrize(
+    "module", [softmax, layer_norm, batch_norm, channel_statistics, gelu, cross_entropy, embedding, adamw]
+)
 def test_examples_in_docstrings(module):
     failed, tried = doctest.testmod(module)
     assert tried > 0 and failed == 0

@@ -83,7 +83,7 @@ def rms_norm(x: np.ndarray, weight: Any, *, eps: float) -> tuple[np.ndarray, Any
 
 def channel_statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance (over n) of each channel of (N, C, ...), in float64."""
-    module = kernels.batch_norm
+    module = kernels.channel_statistics
     return module.channel_statistics_reference(x) if mode.reference else module.channel_statistics(x)
 
 
@@ -91,7 +91,7 @@ def batch_norm_reference(
     x: Any, weight: Any, bias: Any, *, mean: Any, variance: Any, eps: float, own_statistics: bool
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias, with mean and variance those of the channels, or given."""
-    axes, shape = kernels.batch_norm.along_channels(_array(x))
+    axes, shape = kernels.channel_statistics.along_channels(_array(x))
     if own_statistics:
         z, share = _in_range(x, eps, axes)
         centred = z - mean_of(z, axes, keepdim=True)
