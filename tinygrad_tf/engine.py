@@ -137,7 +137,10 @@ class Fused(Operation):
     def __call__(self, *inputs: Any, **options: Any) -> Any:
         if mode.reference:
             return self.reference(*inputs, **options)
-        if not any(isinstance(x, Tensor) for x in inputs):
+        for x in inputs:
+            if isinstance(x, Tensor):
+                break
+        else:
             return self.on_arrays(inputs, options)[0]
         arrays, edges, wanted = self.unpack(inputs)
         saved: list[Saved] = self.unpack_options(options) if self.arrays else []

@@ -17,7 +17,7 @@ from tinygrad_tf.autograd.linearity import unlinear
 from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
 from tinygrad_tf.autograd.report import RANDOM, WRONG, Directions, Pair, Report
 from tinygrad_tf.autograd.subjects import Projected, Subject
-from tinygrad_tf.autograd.widened import widened
+from tinygrad_tf.autograd.widened import UNITS, widened
 
 MANY_INPUTS = 2000  # entries of one input above which directions are tried first
 MANY_NUMBERS = 1_000_000  # entries of one Jacobian above which it is not built
@@ -96,7 +96,7 @@ class _Check:
                     (RANDOM, f"backward is not deterministic: two passes gave different gradients for {name}")
                 )
         if self.settings.linear and not self.report.problems:
-            relative = max(self.base.relative, self.subject.blur / 32)
+            relative = max(self.base.relative, self.subject.blur / UNITS)
             lines = unlinear(self.subject, first, weights, relative)
             self.report.problems += [(WRONG, line) for line in lines]
         if self.settings.dtypes:

@@ -57,11 +57,8 @@ class LRScheduler:
 
     def start(self, last_epoch: int = -1) -> None:
         """The first step, as of a new schedule: from the rates that are in the optimiser."""
-        self.last_epoch, self._step_count, self._is_initial = (
-            last_epoch,
-            0,
-            True,
-        )  # of calls of step(), this is the first
+        self.last_epoch, self._is_initial = last_epoch, True
+        self._step_count = 0  # of calls of step(), the first of which is the one here
         self.step()
         self._is_initial = False
 
