@@ -769,6 +769,17 @@ def test_module_casts_in_place() -> None:
         model.cuda()
 
 
+@pytest.mark.parametrize("lead", [(), (2, 3), (2, 2, 2)])
+def test_attention_to_no_keys_gives_zeros(lead: tuple[int, ...]) -> None:
+    """Also behind dimensions that are laid together for the kernel, and recorded for second derivatives."""
+    query, key = tg.ones(*lead, 4, 8, requires_grad=True), tg.ones(*lead, 0, 8, requires_grad=True)
+    for mask in (None, tg.zeros(*lead, 4, 0)):
+        out = F.scaled_dot_product_attention(query, key, key, attn_mask=mask)
+        assert out.shape == query.shape and not out.any()
+        gradients = tg.autograd.grad(out.sum(), [query, key], create_graph=True)
+        assert not gradients[0].any() and gradients[1].shape == key.shape
+
+
 # --- misuse is told in one line ---------------------------------------------------------------------------------------
 
 
@@ -780,7 +791,17 @@ SAME = [tg.ones(3, 1, 4)] * 3
     [
         (lambda: nn.MultiheadAttention(10, 3), AssertionError, "10 and 3"),
         (lambda: nn.MultiheadAttention(4, 2)(SAME[0], *[tg.ones(3, 1, 5)] * 2), ValueError, "key must be 4, got 5"),
-        (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(2, 3)), ValueError, r"\(3, 3\).*\(2, 3\)"),
+        (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(2, 3)), RuntimeError, r"\(3, 3\).*\(2, 3\)"),
+        (
+            lambda: F.scaled_dot_product_attention(*[tg.ones(3, 4)] * 3, enable_gqa=True),
+            IndexError,
+            r"enable_gqa=True needs \(..., H, T, D\), got \(3, 4\)",
+        ),
+        (
+            lambda: F.scaled_dot_product_attention(tg.ones(2, 3, 4), *[tg.ones(0, 3, 4)] * 2, enable_gqa=True),
+            RuntimeError,
+            "2 query heads are no multiple of 0 key heads",
+        ),
         (lambda: nn.MultiheadAttention(4, 2)(*SAME, attn_mask=tg.ones(3, 3, dtype=tg.uint8)), TypeError, "use .bool"),
         (lambda: nn.Embedding(3, 2, padding_idx=3), ValueError, "3 rows, got 3"),
         (lambda: nn.Embedding(3, 2, max_norm=1.0)(tg.tensor([3])), IndexError, "3"),
@@ -1142,6 +1163,9 @@ def test_losses_of_margins_in_all_reductions_as_in_pytorch(torch: ModuleType) ->
             np.testing.assert_allclose(got, want, rtol=1e-7)
 
 
+X2, IDS, WEIGHT = tg.ones(2, 3), tg.tensor([0, 1]), tg.ones(3, requires_grad=True)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
@@ -1157,6 +1181,20 @@ def test_losses_of_margins_in_all_reductions_as_in_pytorch(torch: ModuleType) ->
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [4], [1]), RuntimeError, "lengths must be from 0 to 3"),
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1], 2), RuntimeError, "blank must be from 0"),
         (lambda: F.ctc_loss(tg.ones(3, 2), tg.tensor([1]), [3], [1, 1]), RuntimeError, "lengths must be 1 int"),
+        (lambda: F.ctc_loss(tg.ones(3, 2, 2), tg.ones(4).long(), [3, 3], [3, 3]), RuntimeError, "add up to the 4 t"),
+        (lambda: F.cross_entropy(tg.ones(()), tg.ones(())), IndexError, "got a number"),
+        (lambda: F.nll_loss(tg.ones(()), tg.tensor(0)), ValueError, "got a number"),
+        (lambda: F.cross_entropy(X2, X2, ignore_index=0), RuntimeError, "ignore_index is for ids; .* leave it, got 0"),
+        (lambda: F.cross_entropy(X2, X2, label_smoothing=1.5), RuntimeError, r"in \[0, 1\], got 1.5"),
+        (lambda: F.cross_entropy(X2, X2, weight=tg.ones(2, 1)), RuntimeError, r"each of 3 classes, got \(2, 1\)"),
+        (lambda: F.cross_entropy(X2, IDS, weight=WEIGHT), RuntimeError, "weight gets no gradient .* weight.detach"),
+        (lambda: F.nll_loss(X2, IDS, weight=WEIGHT), RuntimeError, "weight gets no gradient .* weight.detach"),
+        (lambda: F.multi_margin_loss(X2, IDS, weight=tg.ones(4)), RuntimeError, r"each of 3 classes, got \(4,\)"),
+        (lambda: F.binary_cross_entropy(tg.ones(2), 2 * tg.ones(2)), RuntimeError, r"target must be in \[0, 1\]"),
+        (lambda: F.mse_loss(X2, X2, weight=tg.ones(3)), ValueError, r"shape \(2, 3\), got \(3,\)"),
+        (lambda: F.l1_loss(X2, X2, weight=tg.ones(3)), ValueError, r"shape \(2, 3\), got \(3,\)"),
+        (lambda: F.huber_loss(X2, X2, weight=tg.ones(3)), ValueError, r"shape \(2, 3\), got \(3,\)"),
+        (lambda: F.gaussian_nll_loss(X2, X2, tg.ones(1, 1)), ValueError, r"1 for one of the sizes.*, got \(1, 1\)"),
         (lambda: nn.EmbeddingBag(3, 2, mode="min"), ValueError, "mode must be one of .* got 'min'"),
         (lambda: F.embedding_bag(tg.tensor([0]), tg.ones(3, 2)), ValueError, "axis need offsets"),
         (lambda: F.embedding_bag(tg.tensor([[0]]), tg.ones(3, 2), tg.tensor([0])), ValueError, "offsets are for ids"),
@@ -1293,6 +1331,43 @@ def test_functions_that_pytorch_has_of_floats_alone_refuse_integers() -> None:
         assert functional.threshold(t.arange(4), 1.5, 7.9).tolist() == [7, 7, 2, 3]
     with pytest.raises(NotImplementedError, match=r"^silu: needs a floating point tensor, got int64; use .float\(\)$"):
         tg.nn.functional.silu(tg.arange(3))
+
+
+AT_THE_EDGE = [-math.inf, -1.0, -0.5, 0.0, 0.5, 1.0, math.inf, math.nan]
+
+
+@pytest.mark.parametrize("bound", [1.0, 0.5, 3.0])
+@pytest.mark.parametrize("name", ["smooth_l1_loss", "huber_loss"])
+def test_losses_that_get_straight_at_their_bound_and_at_infinity_as_in_pytorch(name: str, bound: float) -> None:
+    """Also where the target is met, and at the bound: first and second derivatives."""
+    found = []
+    for t in (pytest.importorskip("torch"), tg):
+        x = t.tensor(AT_THE_EDGE, dtype=t.float64, requires_grad=True)
+        loss = getattr(t.nn.functional, name)(x, t.zeros(8, dtype=t.float64), reduction="none", **{BOUNDS[name]: bound})
+        (slope,) = t.autograd.grad(loss.sum(), x, create_graph=True)
+        (curve,) = t.autograd.grad((slope * t.arange(8.0)).sum(), x)
+        found.append([v.detach().numpy() for v in (loss, slope, curve[1:-1])])
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+BOUNDS = {"smooth_l1_loss": "beta", "huber_loss": "delta"}
+
+
+@pytest.mark.filterwarnings("ignore:.*broadcast")
+def test_what_losses_make_of_odd_targets_and_variances_as_in_pytorch() -> None:
+    found = []
+    for t in (pytest.importorskip("torch"), tg):
+        f, x, none = t.nn.functional, t.tensor(X), {"reduction": "none"}
+        variances = t.tensor([[0.1, math.inf, 2.0, 3.0, 1e-9]], dtype=t.float64, requires_grad=True)
+        unlikely = f.gaussian_nll_loss(x, t.tensor(Y), variances, **none)  # the same for all rows
+        others = t.tensor([1.0, -1.0, 0.0, 2.0])
+        found.append([unlikely, f.cosine_embedding_loss(x, t.tensor(Y), others, **none)])
+        found[-1] += t.autograd.grad(unlikely[:, :1].sum(), variances)
+        weights = t.tensor(shares(5))
+        found[-1].append(f.mse_loss(x[0], t.tensor(Y[:2, :1]), weight=weights))  # divided by the sum of the weights
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=1e-12)
 
 
 LOSSES = ["mse", "smooth_l1", "huber", "soft_margin", "hinge_embedding", "binary_cross_entropy", "kl_div", "l1"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf import kernels
-from tinygrad_tf.engine import Tensor, fused, make, primitive
+from tinygrad_tf.engine import Tensor, fused, make, mode, primitive
 from tinygrad_tf.ops._types import category, check_floats, promoted_to_float
 from tinygrad_tf.ops.elementwise import log, maximum
 from tinygrad_tf.ops.index import getitem
@@ -75,19 +75,31 @@ def binary_cross_entropy_(p: Any, target: Any) -> np.ndarray:
     return losses.astype(p.dtype, copy=False)
 
 
-def check_target(name: str, shape: tuple[int, ...], ids: np.ndarray, weight: Tensor | None) -> tuple[int, ...]:
+def check_target(name: str, shape: tuple[int, ...], ids: np.ndarray, weight: Any) -> tuple[int, ...]:
     """The shape that the targets of logits (N, V), (V,) or (N, V, d1, ...) have; errors of PyTorch's types if not."""
     wanted = () if len(shape) < 2 else (shape[0], *shape[2:])
-    if not shape or ids.shape != wanted:
+    if ids.shape != wanted:
         raise (ValueError if ids.shape[:1] != wanted[:1] else RuntimeError)(
             f"{name}: for input of shape {shape} the target must be {wanted}, got {ids.shape}"
         )
+    check_weight(name, shape, weight)
+    if weight is not None and mode.grad and weight.requires_grad:
+        raise RuntimeError(f"{name}: weight gets no gradient for targets that are ids; give weight.detach()")
+    return wanted
+
+
+def check_weight(name: str, shape: tuple[int, ...], weight: Tensor | None) -> None:
+    """Refuse a weight that is not one number for each class of logits of this shape."""
     classes = shape[min(1, len(shape) - 1)]
     if weight is not None and weight.array.shape != (classes,):
         raise RuntimeError(
             f"{name}: weight must have one entry for each of {classes} classes, got {weight.array.shape}"
         )
-    return wanted
+
+
+def check_label_smoothing(label_smoothing: float) -> None:
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
 
 
 def cross_entropy(
@@ -101,8 +113,7 @@ def cross_entropy(
     """PyTorch's cross_entropy for class indices: x (N, V), (V,) or (N, V, d1, ...), target without the V axis."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"cross_entropy: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"cross_entropy: label_smoothing must be in [0, 1], got {label_smoothing}")
+    check_label_smoothing(label_smoothing)
     shape, ids = x.array.shape, target.array
     check_floats("cross_entropy", x)
     if category(ids.dtype) != 1:

@@ -15,6 +15,8 @@ from tinygrad_tf.ops.reduce import amax, sum_
 
 def softmax_reference(x: Any, *, dim: int) -> Any:
     """exp(x - max) / sum exp(x - max): the maximum changes nothing but the range of exp."""
+    if not x.array.shape[dim]:  # of nothing there is no maximum
+        return x.clone()
     e = exp(x - amax(x, dims=(dim,), keepdim=True).detach())
     return e / sum_(e, dims=(dim,), keepdim=True)
 

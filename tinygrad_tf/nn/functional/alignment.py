@@ -68,6 +68,8 @@ def ctc_loss(
     most = targets.array.shape[-1] if targets.ndim == 2 or not batched else targets.numel()
     inputs = _counts("input_lengths", input_lengths, batch, steps)
     lengths = _counts("target_lengths", target_lengths, batch, most)
+    if batched and targets.ndim == 1 and lengths.sum() != most:
+        raise RuntimeError(f"ctc_loss: target_lengths must add up to the {most} targets, got {lengths.tolist()!s:.60}")
     ids = _labels(targets.array, lengths)
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss: blank must be from 0 to {classes - 1}, got {blank}")

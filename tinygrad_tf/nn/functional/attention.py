@@ -42,8 +42,8 @@ def scaled_dot_product_attention(
         check_floats("scaled_dot_product_attention", x)
     if attn_mask is not None and is_causal:
         raise RuntimeError("scaled_dot_product_attention: give attn_mask or is_causal=True, not both")
-    if enable_gqa and q[-3] % k[-3]:
-        raise RuntimeError(f"scaled_dot_product_attention: {q[-3]} query heads are no multiple of {k[-3]} key heads")
+    if enable_gqa:
+        _check_groups(q, k, v)
     scale = 1.0 / math.sqrt(max(q[-1], 1)) if scale is None else float(scale)
     if dropout_p > 0.0:
         key, value = (repeat_heads(t, q) if enable_gqa else t for t in (key, value))
@@ -60,6 +60,13 @@ def scaled_dot_product_attention(
             "must broadcast; for fewer key heads than query heads give enable_gqa=True"
         ) from None
     return _four_dimensional(query, key, value, attn_mask, lead, enable_gqa, is_causal, scale)
+
+
+def _check_groups(q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...]) -> None:
+    if min(len(q), len(k), len(v)) < 3:
+        raise IndexError(f"scaled_dot_product_attention: enable_gqa=True needs (..., H, T, D), got {q}, {k}, {v}")
+    if q[-3] % max(k[-3], 1) or (q[-3] and not k[-3]):
+        raise RuntimeError(f"scaled_dot_product_attention: {q[-3]} query heads are no multiple of {k[-3]} key heads")
 
 
 @composed
@@ -98,7 +105,7 @@ def _four_dimensional(
 ) -> Tensor:
     """Bring everything to (B, H, T, D) by views, as the kernel wants it, and back."""
     tq, tk = query.array.shape[-2], key.array.shape[-2]
-    heads = (query.array.shape[-3],) if gqa else ()
+    heads: tuple[int, ...] = (query.array.shape[-3],) if gqa else ()
     _checked_mask(mask, (*lead, *heads, tq, tk))
     four = []
     for t in (query, key, value):
@@ -108,10 +115,11 @@ def _four_dimensional(
         if len(wanted) < 4:
             x = x.reshape(*(1,) * (4 - len(wanted)), *wanted)
         elif len(wanted) > 4:
-            x = x.reshape(-1, *wanted[-3:])
+            x = x.reshape(math.prod(wanted[:-3]), *wanted[-3:])
         four.append(x)
     if mask is not None and len(lead) + len(heads) > 2:
-        mask = mask.expand(*lead, *heads, tq, tk).reshape(-1, *(*lead, *heads)[-1:], tq, tk)
+        *before, count = *lead, *heads
+        mask = mask.expand(*lead, *heads, tq, tk).reshape(math.prod(before), count, tq, tk)
     q, k, v = four
     out = attention(q, k, v, mask, is_causal=is_causal, scale=scale)
     shape = (*lead, *heads, tq, value.array.shape[-1])

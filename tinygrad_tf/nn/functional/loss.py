@@ -22,8 +22,8 @@ from tinygrad_tf.ops._places import check_range
 from tinygrad_tf.ops._precision import raised
 from tinygrad_tf.ops._types import category, check_floats
 from tinygrad_tf.ops.activation import softplus
-from tinygrad_tf.ops.elementwise import abs_, bent, exp, log, where
-from tinygrad_tf.ops.loss import binary_cross_entropy_, check_target
+from tinygrad_tf.ops.elementwise import abs_, bent, exp, log, sign, where
+from tinygrad_tf.ops.loss import binary_cross_entropy_, check_label_smoothing, check_target, check_weight
 from tinygrad_tf.ops.reduce import mean_over
 from tinygrad_tf.tensor import Tensor
 
@@ -50,7 +50,13 @@ def cross_entropy(
     tensor(0.6931)
     """
     reduction = reduction_of(size_average, reduce, reduction)
+    if not input.ndim:
+        raise IndexError("cross_entropy: input must be (N, V), (V,) or (N, V, d1, ...), got a number")
     if category(target.array.dtype) == 2 and target.array.shape == input.array.shape:
+        if ignore_index >= 0:
+            raise RuntimeError(
+                f"cross_entropy: ignore_index is for ids; with probabilities leave it, got {ignore_index}"
+            )
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
     return ops.loss.cross_entropy(input, target, weight, ignore_index, reduction, label_smoothing)
 
@@ -61,6 +67,8 @@ def _soft_cross_entropy(
     """-sum_v target_v log softmax(input)_v, with the mean taken over everything but the classes."""
     dim = 0 if input.ndim == 1 else 1
     classes = input.array.shape[dim]
+    check_label_smoothing(label_smoothing)
+    check_weight("cross_entropy", input.array.shape, weight)
     if label_smoothing:
         target = target * (1.0 - label_smoothing) + label_smoothing / classes
     products = log_softmax(input, dim) * target
@@ -82,6 +90,8 @@ def nll_loss(
     """-input[target], for log-probabilities (N, V), (V,) or (N, V, d1, ...); the mean is weighted by `weight`."""
     reduction = reduction_of(size_average, reduce, reduction)
     shape, ids = input.array.shape, target.array
+    if not shape:
+        raise ValueError("nll_loss: input must be (N, V), (V,) or (N, V, d1, ...), got a number")
     check_target("nll_loss", shape, ids, weight)
     check_floats("nll_loss", input)
     if category(ids.dtype) != 1:
@@ -141,10 +151,11 @@ def binary_cross_entropy(
     check_same_shape("binary_cross_entropy", input, target)
     for x in (input, target):
         check_floats("binary_cross_entropy", x)
-    if input.array.size and not (input.array.min() >= 0 and input.array.max() <= 1):
-        raise RuntimeError(
-            "binary_cross_entropy: input must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
-        )
+    for name, shares in (("input", input.array), ("target", target.array)):
+        if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
+            raise RuntimeError(
+                f"binary_cross_entropy: {name} must be in [0, 1]; use binary_cross_entropy_with_logits for logits"
+            )
     losses = binary_cross_entropy_(input, target)
     return reduced("binary_cross_entropy", losses if weight is None else losses * weight, reduction)
 
@@ -202,6 +213,7 @@ def mse_loss(
     """The mean of (input - target)^2; with weight, the weighted mean."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_broadcasting("mse_loss", input, target)
+    _check_weights("mse_loss", input, weight)
     difference = input - as_numbers(target, input)
     check_floats("mse_loss", difference)
     return _weighted("mse_loss", difference * difference, weight, reduction)
@@ -219,6 +231,7 @@ def l1_loss(
     """The mean of |input - target|; with weight, the weighted mean."""
     reduction = reduction_of(size_average, reduce, reduction)
     warn_of_broadcasting("l1_loss", input, target)
+    _check_weights("l1_loss", input, weight)
     return _weighted("l1_loss", abs_(input - target), weight, reduction)
 
 
@@ -226,7 +239,18 @@ def _weighted(name: str, losses: Tensor, weight: Tensor | None, reduction: str) 
     if weight is None:
         return reduced(name, losses, reduction)
     total = losses * weight
-    return total.sum() / weight.expand_as(losses).sum() if reduction == "mean" else reduced(name, total, reduction)
+    return total.sum() / weight.sum() if reduction == "mean" else reduced(name, total, reduction)
+
+
+def _check_weights(name: str, input: Tensor, weight: Tensor | None) -> None:
+    """Refuse weights that are not one for each entry of the input."""
+    if weight is not None and weight.array.shape != input.array.shape:
+        raise ValueError(f"{name}: weight must have input's shape {input.array.shape}, got {weight.array.shape}")
+
+
+def _within(difference: Tensor, bound: float) -> Tensor:
+    """The difference, cut off at the bound: the slope of a loss that is quadratic below it and straight beyond."""
+    return where(abs_(difference) >= bound, sign(difference) * bound, difference)
 
 
 @raised
@@ -244,11 +268,12 @@ def smooth_l1_loss(
     check_number("smooth_l1_loss: beta", beta)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
-    d = abs_(input - as_numbers(target, input))
-    check_floats("smooth_l1_loss", d)
-    return reduced(
-        "smooth_l1_loss", d if beta == 0 else where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta), reduction
-    )
+    difference = input - as_numbers(target, input)
+    check_floats("smooth_l1_loss", difference)
+    if beta == 0:
+        return reduced("smooth_l1_loss", abs_(difference), reduction)
+    slope = _within(difference, beta)
+    return reduced("smooth_l1_loss", slope / beta * (difference - slope * 0.5), reduction)
 
 
 @raised
@@ -264,10 +289,11 @@ def huber_loss(
     check_number("huber_loss: delta", delta)
     if not delta > 0:
         raise RuntimeError(f"huber_loss: delta must be above 0, got {delta}")
-    d = abs_(input - as_numbers(target, input))
-    losses = where(d < delta, d * d * 0.5, (d - 0.5 * delta) * delta)
+    _check_weights("huber_loss", input, weight)
+    difference = input - as_numbers(target, input)
+    slope = _within(difference, delta)
+    losses = slope * (difference - slope * 0.5)
     if weight is not None:
-        warn_of_broadcasting("huber_loss", losses, weight)
         losses = losses * weight
     return reduced("huber_loss", losses, reduction)
 
@@ -278,14 +304,18 @@ def gaussian_nll_loss(
     """(log var + (input - target)^2 / var) / 2: how unlikely the target is under a normal distribution."""
     variance: Tensor = make(np.full(input.array.shape, var, input.dtype)) if isinstance(var, (int, float)) else var
     own, given = input.array.shape, variance.array.shape
-    if given not in (own, own[:-1]) and not (len(given) == len(own) and given[:-1] == own[:-1] and given[-1] == 1):
-        raise ValueError(f"gaussian_nll_loss: var must have the shape {own}, or one for each row, got {given}")
+    differ = [size for wanted, size in zip(own, given, strict=False) if wanted != size]
+    if given not in (own, own[:-1]) and not (len(given) == len(own) and sum(differ) == 1):  # a single 1, and any 0
+        raise ValueError(
+            f"gaussian_nll_loss: var must have the shape {own}, with 1 for one of the sizes, or without the last one, "
+            f"got {given}"
+        )
     if variance.array.ndim and variance.array.ndim < input.ndim:
         variance = variance.unsqueeze(-1)
     if variance.array.size and variance.array.min() < 0:
         raise ValueError("gaussian_nll_loss: var must not be negative")
     fixed = variance.detach()
-    safe = variance + (fixed.clamp(min=eps) - fixed)
+    safe = variance + where(fixed < eps, eps - fixed, 0.0)  # the gradient goes to what was clamped, too
     losses = (log(safe) + (input - target) ** 2 / safe) * 0.5
     return reduced("gaussian_nll_loss", losses + 0.5 * math.log(2.0 * math.pi) if full else losses, reduction)
 

@@ -71,6 +71,11 @@ def multi_margin_loss(
     check_floats("multi_margin_loss", input)
     rows, classes = input.reshape(-1, input.shape[-1]), target.reshape(-1)
     check_range("multi_margin_loss: target", classes.array, rows.shape[1], 1)
+    if weight is not None and weight.array.shape != (rows.shape[1],):
+        found = weight.array.shape
+        raise RuntimeError(
+            f"multi_margin_loss: weight must have one entry for each of {rows.shape[1]} classes, got {found}"
+        )
     own = rows.gather(1, classes.unsqueeze(1))
     apart = relu(margin - own + rows) ** p
     others = make(np.arange(rows.shape[1]) != classes.array[:, None])
@@ -124,14 +129,14 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos where the target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos where the target is 1, max(0, cos - margin) where it is -1, and 0 elsewhere."""
     reduction = reduction_of(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim + 1 or target.ndim > 1:
         got = ", ".join(str(t.array.shape) for t in (input1, input2, target))
         raise RuntimeError(f"cosine_embedding_loss: needs (N, D), (N, D), (N,) or (D,), (D,), (), got {got}")
     square1, square2 = (input1 * input1).sum(-1), (input2 * input2).sum(-1)
     cosine = (input1 * input2).sum(-1) / sqrt((square1 + 1e-12) * (square2 + 1e-12))
-    losses = where(target == 1, 1.0 - cosine, clamp(cosine - margin, 0.0))
+    losses = where(target == 1, 1.0 - cosine, where(target == -1, clamp(cosine - margin, 0.0), 0.0))
     return reduced("cosine_embedding_loss", losses, reduction)
 
 

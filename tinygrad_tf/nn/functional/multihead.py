@@ -210,4 +210,4 @@ def _check_mask(name: str, mask: Tensor, shapes: tuple[tuple[int, ...], ...]) ->
         raise TypeError(f"MultiheadAttention: {name} must be bool or floating point, got {mask.dtype}; use .bool()")
     if tuple(mask.shape) not in shapes:
         wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"MultiheadAttention: {name} must have the shape {wanted}, got {tuple(mask.shape)}")
+        raise RuntimeError(f"MultiheadAttention: {name} must have the shape {wanted}, got {tuple(mask.shape)}")
