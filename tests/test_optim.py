@@ -406,6 +406,20 @@ def test_plateau_as_in_pytorch(torch: ModuleType, options: dict[str, Any]) -> No
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
 
 
+def test_plateau_takes_in_groups_that_are_added(torch: ModuleType) -> None:
+    for t in (torch, tg):
+        optimizer = two_groups(t)
+        plateau = t.optim.lr_scheduler.ReduceLROnPlateau
+        schedules = [plateau(optimizer, factor=0.5, patience=0, min_lr=low) for low in (0.1, [0.1, 0.1])]
+        optimizer.add_param_group({"params": [t.nn.Parameter(t.zeros(2))], "lr": 0.15})
+        for _ in range(2):
+            schedules[0].step(1.0)
+        assert optimizer.param_groups[2]["lr"] == 0.1 and schedules[0].min_lrs == [0.1] * 3
+        schedules[1].step(1.0)
+        with pytest.raises(RuntimeError, match="min_lrs"):
+            schedules[1].step(1.0)
+
+
 CONTINUED = ["LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR"]
 CONTINUED += ["PolynomialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "OneCycleLR"]
 

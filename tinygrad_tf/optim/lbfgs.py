@@ -98,14 +98,16 @@ class LBFGS(Optimizer):
         return loss
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take state and settings over; the remembered vectors take the dtype of the parameters."""
+        """Take state and settings over; vectors take the parameters' dtype, PyTorch's tensors of one number are it."""
         super().load_state_dict(state_dict)
         dtype = self.param_groups[0]["params"][0].dtype
 
         def fitting(value: Any) -> Any:
             if isinstance(value, list):
                 return [fitting(part) for part in value]
-            return value.to(dtype) if isinstance(value, Tensor) else value
+            if isinstance(value, Tensor):
+                return value.to(dtype) if value.ndim else value.item()
+            return value
 
         for state in self.state.values():
             state.update({name: fitting(value) for name, value in state.items()})
@@ -171,7 +173,8 @@ class _Run:
             state.update(old_dirs=changes, old_stps=steps, ro=ro)
             state["H_diag"] = curvature / float(y @ y)  # equation 7.20
         history = [(y.array, s.array, r) for y, s, r in zip(changes, steps, ro, strict=True)]
-        direction, state["al"] = two_loops(-self.gradient, history, state["H_diag"])
+        direction, weights = two_loops(-self.gradient, history, state["H_diag"])
+        state["al"] = [*weights, *[None] * (self.group["history_size"] - len(weights))]  # as long as PyTorch's
         return direction
 
     def along(self, direction: np.ndarray, t: float, slope: float, last: bool) -> float:

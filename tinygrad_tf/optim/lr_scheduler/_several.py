@@ -125,6 +125,7 @@ class ReduceLROnPlateau(LRScheduler):
         groups = optimizer.param_groups
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr  # of groups that are added later
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(groups)
         if len(self.min_lrs) != len(groups):
             raise ValueError(f"ReduceLROnPlateau: needs one min_lr, or {len(groups)}, got {len(self.min_lrs)}")
@@ -144,11 +145,22 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, lowest in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
+            for group, lowest in zip(self.optimizer.param_groups, self._lowest(), strict=True):
                 lr = max(float(group["lr"]) * self.factor, lowest)
                 group["lr"] = lr if group["lr"] - lr > self.eps else group["lr"]
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _lowest(self) -> list[float]:
+        """The rate of each group that none goes below."""
+        own, groups = len(self.min_lrs), len(self.optimizer.param_groups)
+        if own != groups:
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"ReduceLROnPlateau: min_lr was given for {own} parameter groups of {groups}; set min_lrs"
+                )
+            self.min_lrs = [self.default_min_lr] * groups
+        return self.min_lrs
 
     def _is_better(self, current: float) -> bool:
         if math.isinf(self.best):
