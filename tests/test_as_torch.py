@@ -82,6 +82,20 @@ def test_a_script_runs_as_it_stands(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_classes_print_as_pytorchs(tmp_path: Path) -> None:
+    """Lessons print type(x). What is pickled there is read without `import torch` as well."""
+    (tmp_path / "kinds.py").write_text(
+        "import torch, pickle\n"
+        "x = torch.ones(1, requires_grad=True)\n"
+        "for thing in x, x.shape, x.dtype, x.device, torch.nn.Parameter(x), (2 * x).grad_fn: print(type(thing))\n"
+        "print(b'torch' in pickle.dumps(x), pickle.loads(pickle.dumps(x)))\n"
+    )
+    wanted = ["Tensor", "Size", "dtype", "device", "nn.parameter.Parameter"]
+    lines = run(tmp_path, "kinds.py").stdout.splitlines()
+    assert lines[:5] == [f"<class 'torch.{name}'>" for name in wanted]
+    assert lines[5:] == ["<class 'MulBackward0'>", "False tensor([1.], requires_grad=True)"]
+
+
 def test_what_the_command_says(tmp_path: Path) -> None:
     assert run(tmp_path).returncode == 2
     missing = run(tmp_path, "nowhere.py")

@@ -225,6 +225,13 @@ def test_a_parameter_registered_as_none_is_among_the_parameters() -> None:
     assert list(module._parameters) == ["bias"] and module._parameters["bias"] is module.bias
 
 
+def test_state_dicts_print_as_ordered_dicts() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    with tg.no_grad():
+        layer.weight.fill_(2.0)
+    assert repr(layer.state_dict()) == "OrderedDict([('weight', tensor([[2.]]))])"
+
+
 def test_state_dicts_tell_the_version_of_each_module() -> None:
     state = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).state_dict()
     assert state._metadata == {"": {"version": 1}, "0": {"version": 1}, "1": {"version": 2}}

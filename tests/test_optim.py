@@ -287,6 +287,8 @@ def test_groups_have_pytorchs_settings() -> None:
             optimizer = getattr(t.optim, name)([t.nn.Parameter(t.ones(2))], lr=0.1)
             groups.append({k: v for k, v in optimizer.param_groups[0].items() if k != "params"})
         assert groups[0] == groups[1], name
+        if name in ("SGD", "Adam", "AdamW"):
+            assert list(groups[0]) == list(groups[1]), name
     p = tg.nn.Parameter(tg.ones(1))
     assert optim.Adamax([p], capturable=True).param_groups[0]["capturable"] is True
     assert optim.SGD([p], 0.1, foreach=True).param_groups[0]["foreach"] is True

@@ -32,7 +32,7 @@ def step_name(kind: str, shape: tuple[int, ...], options: dict[str, Any]) -> str
     number = "0"
     if kind in ("sum", "mean") and "shapes" in options:
         number = "01"[options["keepdim"] or len(options["dims"]) < len(options["shapes"][0])]
-    elif kind in ("max", "min", "clamp"):  # of all numbers, and between numbers
+    elif kind in ("max", "min", "clamp", "rsub"):  # of all numbers, between numbers, and from a number
         number = "1"
     name = RENAMED.get(kind) or "".join([word[:1].upper() + word[1:] for word in kind.split("_")])
     return f"{name}Backward{number}"

@@ -117,8 +117,8 @@ def _called(node: Any, name: str) -> GradFn:
         if "in_names" not in vars(plain):  # kept by the class itself, since classes of Nodes come and go
             plain.in_names = {}
         if name not in plain.in_names:
-            bases = (GradFn, plain)
-            plain.in_names[name] = type(name.rpartition("::")[2], bases, {"__slots__": (), "called": name})
+            own = {"__slots__": (), "__module__": "builtins", "called": name}  # so that the class prints as PyTorch's
+            plain.in_names[name] = type(name.rpartition("::")[2], (GradFn, plain), own)
         node.__class__ = plain.in_names[name]
     found: GradFn = node
     return found

@@ -214,10 +214,6 @@ class Tensor(
         """False: memory is shared among threads, not processes."""
         return False
 
-    @property
-    def is_sparse(self) -> bool:
-        return False
-
     ndimension = dim
 
     # --- to Python and NumPy --------------------------------------------------------------------------------------
@@ -298,7 +294,8 @@ class Tensor(
         return copy
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self.array, self.requires_grad)
+        """A plain tensor names no class: as_torch gives it another name, which is not found without as_torch."""
+        return _rebuild, (None if type(self) is Tensor else type(self), self.array, self.requires_grad)
 
     # --- gradients ------------------------------------------------------------------------------------------------
 
@@ -440,7 +437,7 @@ class Tensor(
     # --- arithmetic -----------------------------------------------------------------------------------------------
 
     __add__ = __radd__ = _operator(elementwise.add)
-    __sub__, __rsub__ = _operator(elementwise.sub), _operator(elementwise.sub, turned=True)
+    __sub__, __rsub__ = _operator(elementwise.sub), _operator(elementwise.subtracted_from, turned=True)
     __mul__ = __rmul__ = _operator(elementwise.mul)
     __truediv__, __rtruediv__ = _operator(elementwise.div), _operator(elementwise.div, turned=True)
     __floordiv__, __rfloordiv__ = (
@@ -567,7 +564,8 @@ def _floats(data: Any) -> np.ndarray:
         ) from None
 
 
-def _rebuild(cls: type[Tensor], array: np.ndarray, requires_grad: bool) -> Tensor:
+def _rebuild(cls: type[Tensor] | None, array: np.ndarray, requires_grad: bool) -> Tensor:
+    cls = cls or Tensor
     t = cls.__new__(cls)
     t.array, t.node, t._grad, t.storage, t.view_of = array, None, None, engine.Storage(), None
     if requires_grad:

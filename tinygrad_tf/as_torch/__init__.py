@@ -40,6 +40,15 @@ def find(package: str, name: str) -> Any:
     raise missing(dotted)
 
 
+PRINTED: dict[str, type] = {  # classes that programs print, as in print(type(x)), by their place in PyTorch
+    "torch.Tensor": tinygrad_tf.Tensor,
+    "torch.Size": tinygrad_tf.Size,
+    "torch.dtype": tinygrad_tf.dtype,
+    "torch.device": tinygrad_tf.device,
+    "torch.nn.parameter.Parameter": tinygrad_tf.nn.Parameter,
+}
+
+
 class _Loader(importlib.abc.Loader):
     """Gives a module that is there already, and leaves it as it was."""
 
@@ -78,7 +87,7 @@ def install() -> None:
     """From now on `import torch` and `import torch.x.y` give this package; a RuntimeError if PyTorch is loaded already.
 
     `torch.__version__` then is that of the PyTorch whose ways these are, with our own behind it: code asks for it in
-    order to know what it may use.
+    order to know what it may use. `print(type(x))` of a tensor says `<class 'torch.Tensor'>`.
 
     >>> install()
     >>> import torch
@@ -93,3 +102,5 @@ def install() -> None:
         sys.meta_path.insert(0, _Finder())
     sys.modules["torch"] = tinygrad_tf
     tinygrad_tf.__version__ = vars(extras()["version"])["__version__"]
+    for path, printed in PRINTED.items():
+        printed.__module__, _, printed.__qualname__ = path.rpartition(".")

@@ -47,6 +47,10 @@ class TypeMethods(engine.Tensor):
     def is_cuda(self) -> bool:
         return False
 
+    is_meta = is_mps = is_nested = is_quantized = is_sparse = is_xla = is_xpu = (
+        is_cuda  # nor anything but plain numbers
+    )
+
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tinygrad_tf.complex_numbers import ComplexTensor
 from tinygrad_tf.tensor import Tensor
@@ -28,12 +28,14 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-class State(OrderedDict[str, Any]):
-    """A state_dict, with the version that each module inside gives its part."""
+def empty_state() -> OrderedDict[str, Any]:
+    """A state_dict without entries yet; its attribute _metadata is for the version that each module gives its part.
 
-    def __init__(self, *entries: Any, **more: Any):
-        super().__init__(*entries, **more)
-        self._metadata: dict[str, dict[str, Any]] = OrderedDict()
+    It is a plain OrderedDict, as in PyTorch, so that it prints as one.
+    """
+    state: Any = OrderedDict()
+    state._metadata = OrderedDict()
+    return cast("OrderedDict[str, Any]", state)
 
 
 def _own(module: Module) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tinygrad_tf.nn._held import Held, HeldBuffers
 from tinygrad_tf.nn._hooks import GivenMore, Hooked, call_with_hooks
 from tinygrad_tf.nn._hooks import Hook as Hook
 from tinygrad_tf.nn._state import IncompatibleKeys as IncompatibleKeys
-from tinygrad_tf.nn._state import State, collect_state, load_state, names_of_own
+from tinygrad_tf.nn._state import collect_state, empty_state, load_state, names_of_own
 from tinygrad_tf.nn.parameter import Buffer, Parameter
 from tinygrad_tf.tensor import Tensor
 
@@ -330,7 +330,7 @@ class Module(Hooked):
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """All parameters and persistent buffers by name. They share memory with the module: copy to keep a snapshot."""
-        state: dict[str, Any] = State() if destination is None else destination
+        state: dict[str, Any] = empty_state() if destination is None else destination
         collect_state(self, state, prefix, keep_vars)
         return state
 

@@ -72,6 +72,9 @@ def sub(a: Any, b: Any) -> np.ndarray:
     return kernels.elementwise.subtract(a, b) if large(a, b) else a - b
 
 
+subtracted_from = sub.twin("rsub")  # as PyTorch calls the step of 1 - x
+
+
 @primitive(prepare=promoted, a=lambda g, b: g * b, b=lambda g, a: g * a)
 def mul(a: Any, b: Any) -> np.ndarray:
     return kernels.elementwise.multiply(a, b) if large(a, b) else a * b

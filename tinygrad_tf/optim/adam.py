@@ -47,10 +47,9 @@ class Adam(Optimizer):
             "weight_decay": weight_decay,
             "amsgrad": amsgrad,
             "maximize": maximize,
-            "decoupled_weight_decay": decoupled_weight_decay,
         }
         ways = ways_of(foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused)
-        super().__init__(params, {**settings, **ways})
+        super().__init__(params, {**settings, **ways, "decoupled_weight_decay": decoupled_weight_decay})
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "plans": {}}  # plans hold addresses, which a copy must not have

@@ -57,8 +57,9 @@ class LRScheduler:
 
     def start(self, last_epoch: int = -1) -> None:
         """The first step, as of a new schedule: from the rates that are in the optimiser."""
-        self.last_epoch, self._is_initial = last_epoch, True
+        self.last_epoch = last_epoch
         self._step_count = 0  # of calls of step(), the first of which is the one here
+        self._is_initial = True
         self.step()
         self._is_initial = False
 
