@@ -17,11 +17,13 @@ from tinygrad_tf.autograd.linearity import unlinear
 from tinygrad_tf.autograd.probe import Gradients, Probe, flat, largest, near, typical
 from tinygrad_tf.autograd.report import RANDOM, WRONG, Directions, Pair, Report
 from tinygrad_tf.autograd.subjects import Projected, Subject
+from tinygrad_tf.autograd.suspects import find_suspects
 from tinygrad_tf.autograd.widened import UNITS, widened
 
 MANY_INPUTS = 2000  # entries of one input above which directions are tried first
 MANY_NUMBERS = 1_000_000  # entries of one Jacobian above which it is not built
 SAMPLE = 2000  # entries looked at one by one where even that is too many
+BESIDE = 200  # entries looked at beside those that are suspected
 DIRECTIONS = 8
 CONFIRMED = 8  # entries for which a disagreement is looked at with the full ladder
 PRECISE, COARSE = 1e-7, 1e-3  # the uncertainty at which more steps are taken, for few and for many entries
@@ -119,12 +121,28 @@ class _Check:
         if not large:
             self.report.pairs += self._every_entry(j, np.arange(n))
             return
-        entries = np.arange(n) if n <= 10 * SAMPLE else np.sort(self.random.choice(n, SAMPLE, replace=False))
         weights = [self.random.standard_normal(o.shape).astype(o.dtype) for o in self.base.outputs]
         inner = _Check(Projected(self.subject, weights), self.settings, self.report)
         inner.base = inner.probe.start([np.asarray(o) for o in inner.subject.evaluate()])
         inner.gradients = Gradients(inner.subject, inner.base.outputs)
+        entries = np.arange(n) if n <= 10 * SAMPLE else inner._chosen_entries(j, n)
         self.report.pairs += inner._every_entry(j, entries)
+
+    def _chosen_entries(self, j: int, n: int) -> np.ndarray:
+        """Entries of a large input: those that are off, as far as they can be found, and a sample of the others."""
+        (analytic,), _, _ = self.gradients.of(j, np.arange(n))
+        noise, _ = self._survey(j)
+        direction = self.random.standard_normal(n)
+
+        def is_off(block: np.ndarray) -> bool:
+            parts = analytic[block] * direction[block]
+            found = self._along(j, block, direction[block], noise)
+            room = 2 * found.error + self._floor(j) * np.linalg.norm(parts)
+            return bool(found.broken.any() or not (np.abs(found.value - parts.sum()) <= room).all())
+
+        suspects = find_suspects(n, is_off)
+        sample = self.random.choice(n, BESIDE if suspects.size else SAMPLE, replace=False)
+        return np.union1d(suspects, sample)
 
     def _every_entry(self, j: int, entries: np.ndarray) -> list[Pair]:
         """The pairs of this input with all outputs."""

@@ -67,8 +67,8 @@ def _structural(whole: bool, same_shape: bool) -> list[Test]:
         tests += [summed_too_much, wrong_row_factors, lost_share]
     tests += [exchanged_branches, missing_mask, direct_path, only_some_rows]
     if whole:
-        tests += [not_causal, only_the_first, not_mixed, wrong_part, another_mask]
-    return [*tests, zero_sums]
+        tests += [not_causal, only_the_first, not_mixed, wrong_part, another_mask, zero_sums]
+    return tests
 
 
 # --- nothing, a factor, another input's -------------------------------------------------------------------------------

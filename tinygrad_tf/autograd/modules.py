@@ -41,6 +41,8 @@ def check_module(
     """
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     refuse_foreign((module, *given), "check_module")
+    if isinstance(module, type) or not hasattr(module, "named_parameters"):
+        raise TypeError(_no_module(module))
     arguments = [_argument(x) for x in given]
     names = names_of(getattr(module, "forward", None), len(arguments))
     named = [
@@ -60,6 +62,14 @@ def check_module(
         report.problems.append((RANDOM, "the module is in training mode: call .eval() to switch dropout off"))
     decide(report, atol, rtol, raise_exception)
     return report
+
+
+def _no_module(thing: Any) -> str:
+    if isinstance(thing, type):
+        return f"check_module needs a module that is made, got the class {thing.__name__}; pass {thing.__name__}(...)"
+    pair = callable(getattr(thing, "forward", None)) and callable(getattr(thing, "backward", None))
+    instead = "check_backward(layer.forward, layer.backward, inputs)" if pair else "gradcheck(function, inputs)"
+    return f"check_module needs a module, got {type(thing).__name__}; for this there is {instead}"
 
 
 def _argument(x: Any) -> Any:

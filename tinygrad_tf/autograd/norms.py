@@ -177,7 +177,7 @@ def eps_beside_numbers(e: Evidence) -> Iterator[str]:
     doubt = np.sqrt((np.where(alive, e.pair.error, 0.0) ** 2).sum(0)[places] / strength)
     if not e.fits(fitted, e.analytic) or (np.abs(ratio - 1) <= 20 * doubt).any():
         return
-    text = _which_side(ratio, e.values.reshape(-1)[places].astype(np.float64), doubt)
+    text = _which_side(ratio, e.values.reshape(-1)[e.pair.entries[places]].astype(np.float64), doubt)
     if text:
         yield f"{text} to {e.pair.input}, as in sqrt(x + eps), log(x + eps) or 1 / (x + eps)"
 

@@ -12,14 +12,17 @@ import numpy as np
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.autograd.arguments import names_of, positional, refuse_foreign, required
 from tinygrad_tf.autograd.check import Settings, examine
+from tinygrad_tf.autograd.conventions import adapted, arguments_of, check_call, gradients_of, outputs_of
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
+from tinygrad_tf.autograd.layers import Held, find_held, holds_arrays, layer_of
 from tinygrad_tf.autograd.report import Report
 from tinygrad_tf.autograd.subjects import ArraySubject, Input
+from tinygrad_tf.graph import Tensor
 
 
 def check_backward(
     forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    backward: Callable[..., Any] | None,
     inputs: Any,
     *,
     eps: float = 1e-6,
@@ -34,9 +37,11 @@ def check_backward(
     forward(*inputs) returns the output, an array; backward(grad_output, *inputs) returns the gradient of each input
     (or of each float input, or a dict by name). If forward returns (output, cache), backward(grad_output, cache) is
     called instead; `cache` says so explicitly. The methods of a layer that keeps in itself what backward needs will
-    do, too: backward(grad_output) is then called right after forward. With several outputs (a tuple), backward gets the
-    gradients of all of them first. inputs: an array or a tuple; float arrays are checked (float64 is best), all else is
-    handed through.
+    do, too: backward(grad_output) is then called right after forward, and the parameters that the layer holds are
+    checked as well, where their gradients lie beside them (layers.py). With several outputs (a tuple), backward gets
+    the gradients of all of them first. A backward that takes what forward takes, by the same names, is taken for the
+    derivative of a loss, or of each element; with backward=None forward returns (loss, gradients). inputs: an array or
+    a tuple; float arrays are checked (float64 is best), all else is handed through.
 
     >>> import numpy as np
     >>> report = check_backward(lambda x: x**2, lambda g, x: 2 * x * g, np.array([1.0, 2.0]))
@@ -46,12 +51,10 @@ def check_backward(
     >>> print(wrong.diagnosis[0])
     a constant factor: the gradient is 0.5 times the right one (1/2)
     """
-    given = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
-    pair = _Pair(forward, backward, given, cache)
+    pair = _Pair(forward, backward, arguments_of(inputs, forward), cache)
     subject = ArraySubject(pair.evaluate, pair.pull, pair.checked, pair.evaluate_at, pair.output_names, pair.integers)
-    report = examine(
-        subject, Settings(eps=eps, seed=seed), getattr(backward, "__name__", "backward").replace("<lambda>", "backward")
-    )
+    title = getattr(forward if backward is None else backward, "__name__", "backward").replace("<lambda>", "backward")
+    report = examine(subject, Settings(eps=eps, seed=seed), title)
     decide(report, atol, rtol, raise_exception)
     return report
 
@@ -59,90 +62,99 @@ def check_backward(
 class _Pair:
     """The two functions and their arguments; works on copies, so that the caller's arrays are never touched."""
 
-    def __init__(
-        self, forward: Callable[..., Any], backward: Callable[..., Any], given: Sequence[Any], cache: bool | None
-    ):
-        self.forward, self.backward = forward, backward
+    def __init__(self, forward: Callable[..., Any], backward: Any, given: Sequence[Any], cache: bool | None):
+        self.forward, self.backward = adapted(forward, backward, len(given))
         self.arguments = [_copy(x) if isinstance(x, np.ndarray) else x for x in given]
-        names = names_of(forward, len(given))
+        self.names = names_of(self.forward, len(given))
         self.places = [i for i, x in enumerate(self.arguments) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
-        if not self.places:
-            refuse_foreign(given, "check_backward")
-            kinds = ", ".join(str(x.dtype) if isinstance(x, np.ndarray) else type(x).__name__ for x in given)
-            raise ValueError(
-                f"check_backward needs at least one float array among the inputs, got {kinds or 'none'}; make them "
-                "np.array(..., dtype=float)"
-            )
-        self.checked = [Input(names[i], self.arguments[i]) for i in self.places]
+        self.checked = [Input(self.names[i], self.arguments[i]) for i in self.places]
+        self.integers = [x for x in self.arguments if isinstance(x, np.ndarray) and x.dtype.kind in "iu"]
+        self.held: list[Held] = []
+        layer = layer_of(forward, backward)
+        if not self.places and not (layer is not None and holds_arrays(layer)):
+            self._refuse()
+        result = self._first()
+        self.cached = _has_cache(result, self.backward, len(given)) if cache is None else cache
+        self.count = len(self._outputs(result))
+        self.alone = not self.cached and _takes_gradients_alone(self.backward, self.count)
+        self.output_names = ["the output"] if self.count == 1 else [f"output {i}" for i in range(self.count)]
+        if layer is not None:
+            self._find_held(layer)
         for x in self.checked:
             if x.array.dtype != np.float64:
                 line = f"check_backward: {x.name} is {x.array.dtype}, too coarse for a sharp check; use float64"
                 warnings.warn(line, GradcheckWarning, stacklevel=4)
-        self.integers = [x for x in self.arguments if isinstance(x, np.ndarray) and x.dtype.kind in "iu"]
-        self.names = names
+
+    def _refuse(self) -> None:
+        refuse_foreign(self.arguments, "check_backward")
+        given = self.arguments
+        kinds = ", ".join(str(x.dtype) if isinstance(x, np.ndarray) else type(x).__name__ for x in given)
+        if any(isinstance(x, Tensor) for x in given):
+            raise ValueError("check_backward is for NumPy arrays, got Tensors; use gradcheck for a function of Tensors")
+        raise ValueError(
+            f"check_backward needs at least one float array among the inputs, got {kinds or 'none'}; make them "
+            "np.array(..., dtype=float)"
+        )
+
+    def _first(self) -> Any:
         before = [x.array.copy() for x in self.checked]
-        result = forward(*self.arguments)
+        result = self.forward(*self.arguments)
         for x, values in zip(self.checked, before, strict=True):
             if not np.array_equal(x.array, values, equal_nan=True):
                 raise ValueError(f"forward changed its input {x.name} in place; let it work on a copy (.copy())")
-        self.cached = _has_cache(result, backward, len(given)) if cache is None else cache
-        self.count = len(self._outputs(result))
-        self.alone = not self.cached and _takes_gradients_alone(backward, self.count)
-        self.output_names = ["the output"] if self.count == 1 else [f"output {i}" for i in range(self.count)]
+        return result
+
+    def _find_held(self, layer: Any) -> None:
+        ones = [np.ones(o.shape, o.dtype) for o in self.evaluate()]
+        self.held = find_held(layer, self.arguments, lambda: self._back(ones))
+        taken = {x.name for x in self.checked}
+        self.checked += [Input(f"parameter {h.name}" if h.name in taken else h.name, h.array) for h in self.held]
+        if not self.checked:
+            self._refuse()
 
     def _outputs(self, result: Any) -> list[np.ndarray]:
-        if result is None:
-            raise ValueError("forward returned None; is a `return` missing?")
-        if self.cached:
+        if self.cached and result is not None:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise ValueError(f"with a cache, forward must return (output, cache), got {type(result).__name__}")
             result = result[0]
-        items = list(result) if isinstance(result, (tuple, list)) else [result]
-        arrays = [np.asarray(x) for x in items]
-        for i, a in enumerate(arrays):
-            if a.dtype.kind != "f":
-                raise ValueError(f"forward must return float arrays, but output {i} has dtype {a.dtype}")
-        return arrays
+        return outputs_of(result)
 
     def evaluate(self) -> list[np.ndarray]:
         return self._outputs(self.forward(*self.arguments))
 
     def evaluate_at(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         others = list(self.arguments)
-        for i, array in zip(self.places, arrays, strict=True):
+        for i, array in zip(self.places, arrays, strict=False):
             others[i] = array
-        return self._outputs(self.forward(*others))
+        try:
+            for h, array in zip(self.held, arrays[len(self.places) :], strict=True):
+                h.put(array)
+            return self._outputs(self.forward(*others))
+        finally:
+            for h in self.held:
+                h.put(h.array)
 
     def pull(self, weights: list[np.ndarray]) -> list[Any]:
-        """Forward again, for a fresh cache, then backward; the gradients of the float inputs."""
+        """Forward again, for a fresh cache, then backward; the gradients of the float inputs, and of what is held."""
         before = [x.array.copy() for x in self.checked]
+        for h in self.held:
+            h.clear()
         with quiet():
-            result = self.forward(*self.arguments)
-            rest = () if self.alone else (result[1],) if self.cached else tuple(self.arguments)
-            returned = self.backward(*[w.copy() for w in weights], *rest)
+            returned = self._back([w.copy() for w in weights])
         for x, values in zip(self.checked, before, strict=True):
             if not np.array_equal(x.array, values, equal_nan=True):
                 x.array[...] = values
                 raise ValueError(f"backward changed the input {x.name} in place; let it work on a copy (.copy())")
-        return [None if g is None else np.array(g) for g in self._by_input(returned)]
+        found = gradients_of(returned, self.places, self.names) if self.places else []
+        return [None if g is None else np.array(g) for g in [*found, *(h.gradient() for h in self.held)]]
 
-    def _by_input(self, returned: Any) -> list[Any]:
-        if isinstance(returned, dict):
-            names = [x.name for x in self.checked]
-            unknown = [k for k in returned if k not in self.names]
-            if unknown:
-                raise ValueError(
-                    f"backward returned a gradient for {unknown[0]!r}, but the inputs are {', '.join(names)}"
-                )
-            return [returned.get(name) for name in names]
-        found = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        if len(found) == len(self.arguments):
-            return [found[i] for i in self.places]
-        if len(found) == len(self.places):
-            return found
-        raise ValueError(
-            f"backward must return {len(self.places)} gradients, one for each float input, got {len(found)}"
-        )
+    def _back(self, weights: list[np.ndarray]) -> Any:
+        result = self.forward(*self.arguments)
+        rest = () if self.alone else (result[1],) if self.cached else tuple(self.arguments)
+        said = ["grad_output"] if self.count == 1 else [f"grad_output_{i}" for i in range(self.count)]
+        said += ["cache"] if self.cached else self.names[: len(rest)]
+        check_call(self.backward, [*weights, *rest], ", ".join(said))
+        return self.backward(*weights, *rest)
 
 
 def _copy(x: np.ndarray) -> np.ndarray:

@@ -270,6 +270,12 @@ class Report:
         return text
 
 
+def _of(pair: Pair) -> str:
+    """How many of an input's elements were looked at, where that is not all."""
+    total = int(np.prod(pair.input_shape))
+    return f", {pair.entries.size} elements looked at of {total}" if pair.entries.size < total else ""
+
+
 def describe(pair: Pair) -> list[str]:
     """One line for a right gradient; the worst entries and the likely mistake for another."""
     head = f"  {pair.input} {list(pair.input_shape)} (gradient of {pair.output}): {pair.verdict}"
@@ -278,10 +284,10 @@ def describe(pair: Pair) -> list[str]:
         return [head, *[f"    likely mistake: {d}" for d in pair.diagnosis]]
     if pair.verdict == RIGHT:
         worst = (np.where(pair.vanished, 0.0, pair.off) / np.maximum(pair.scale(), 1e-300)).max(initial=0.0)
-        return [f"{head} ({pair.numeric.size} entries, largest relative difference {worst:.1e})"]
+        return [f"{head} ({pair.numeric.size} entries{_of(pair)}, largest relative difference {worst:.1e})"]
     if pair.verdict == WRONG:
         shown = pair.wrong.sum()
-        head += f" in {shown} of {pair.wrong.size} entries"
+        head += f" in {shown} of {pair.wrong.size} entries{_of(pair)}"
     text = [head, *pair.table()]
     if pair.verdict == NOISY:
         text.append(pair.noise_line())

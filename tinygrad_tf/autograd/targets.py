@@ -6,7 +6,9 @@ In the file, for a function `layer`:
   - `layer_inputs`, a tuple of arrays or a function that returns one, says where to check; or shapes are given from
     outside, and random numbers of these shapes are taken;
   - a module (an instance, or a class that needs no arguments) is checked over its inputs and parameters;
-  - another object (or class) with `forward` and `backward` is a NumPy pair, and may keep in itself what backward needs;
+  - another object (or class) with `forward` and `backward` is a NumPy pair, and may keep in itself what backward needs,
+    and its parameters;
+  - a NumPy function that returns (loss, gradient) or (loss, gradients) is checked against itself;
   - a subclass of autograd.Function is checked as what its `apply` computes;
   - a function without parameters is simply called: it makes its own checks, or returns (function, inputs).
 """
@@ -147,6 +149,8 @@ def check(module: Any, name: str, shapes: Shapes, seed: int) -> Report:
     inputs = _inputs(module, name, thing, shapes, seed)
     if backward is not None:
         return check_backward(thing, backward, inputs, raise_exception=False)
+    if _returns_gradients(thing, inputs):
+        return check_backward(thing, None, inputs, raise_exception=False)
     return _of_tensors(name, thing, inputs)
 
 
@@ -181,6 +185,17 @@ def _inputs(module: Any, name: str, function: Any, shapes: Shapes, seed: int) ->
         )
     found = given() if callable(given) else given
     return tuple(found) if isinstance(found, (tuple, list, Iterator)) else (found,)
+
+
+def _returns_gradients(function: Any, inputs: tuple[Any, ...]) -> bool:
+    """Whether it is a NumPy function that gives a loss and, beside it, arrays."""
+    try:
+        found = function(*(x.copy() if isinstance(x, np.ndarray) else x for x in inputs))
+    except Exception:
+        return False  # a function of Tensors, or one that will say itself what it does not like
+    if not isinstance(found, tuple) or len(found) < 2 or not isinstance(found[0], (float, np.ndarray)):
+        return False
+    return np.size(found[0]) == 1 and all(isinstance(x, (np.ndarray, dict, tuple, list)) for x in found[1:])
 
 
 def _of_tensors(name: str, function: Any, inputs: tuple[Any, ...]) -> Report:
