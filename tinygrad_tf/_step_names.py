@@ -11,7 +11,7 @@ from typing import Any
 
 RENAMED = {
     "power": "Pow", "cast": "ToCopy", "det": "LinalgDet", "inv": "LinalgInvEx", "layer_norm": "NativeLayerNorm",
-    "batch_norm": "NativeBatchNorm",
+    "batch_norm": "NativeBatchNorm", "transposed_convolution": "Convolution",
     "where_in_order": "Where", "reshape": "View", "contiguous": "Clone", "log1p": "Log1P", "median_of_all": "Median",
     "nanmedian_of_all": "Nanmedian",
 }  # fmt: skip

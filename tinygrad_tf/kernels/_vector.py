@@ -309,6 +309,24 @@ def make_copy(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
     return copy
 
 
+def make_copy_of_every_second() -> Callable[..., Any]:
+    """An intrinsic (A, a0, B, b0): B[b0 + i] = A[a0 + 2 * i] for i < lanes; nothing behind the last of them is read."""
+
+    @intrinsic
+    def copy(typing: Any, A: Any, a0: Any, B: Any, b0: Any) -> Any:
+        return types.void(A, types.int64, B, types.int64), emit
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        e = Emitter(context, builder, signature.args[0])
+        source = e.pointer(signature.args[0], args[0], args[1])
+        low, high = e.load(source), e.load(e.at(source, I64(e.lanes - 1)))
+        chosen = e.shuffle(low, high, [*range(0, e.lanes, 2), *range(e.lanes + 1, 2 * e.lanes, 2)])
+        e.store(chosen, e.pointer(signature.args[2], args[2], args[3]))
+        return context.get_dummy_value()
+
+    return copy
+
+
 def make_transpose(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
     """An intrinsic (A, a0, a_row, B, b0, b_row): B[j, i] = A[i, j], i < rows + vectors * lanes and j < lanes.
 

@@ -5,7 +5,16 @@
     put(g, places, shape)      the adjoint of `take`: every place gets the sum of what was taken from it
 
 A place is counted along the rows of its image, from 0. One axis is a height of 1.
+
+Versions of `largest`, milliseconds for 32 x 32 images of 32 x 32, float32, on two cores with AVX2, windows of 2 x 2 and
+of 3 x 3, both 2 apart:
+
+    window after window, entry by entry                                    4.0 to 11   11
+    row after row of windows, all of the row at once: too few for vectors  1.3
+    the entries of all windows as columns, then one after the other        1.4         3.0
 """
+
+# mypy: allow-untyped-defs
 
 from __future__ import annotations
 
@@ -15,19 +24,23 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
+from tinygrad_tf.kernels._part import part
 from tinygrad_tf.kernels._rows import blocks
-from tinygrad_tf.kernels.windows import pairs, reach, takes
+from tinygrad_tf.kernels._scalar import widest_vectors
+from tinygrad_tf.kernels.windows import pairs, put_columns, reach, takes
 
 Array = np.ndarray
+ROOM = 1 << 13  # numbers of the windows that are there at once, in the first-level cache
 
 
 def largest(x: Array, size: Any, stride: Any, dilation: Any, before: Any, places: Any) -> Array:
     """Of equal entries the first counts, of NaN the last, and none that lies around the image. As in `windows`."""
-    (N, C), W = x.shape[:2], x.shape[-1]
-    found = np.empty((N, C, *places), np.int64)
-    told = pairs(size, stride, dilation, before, places)
-    count, step = blocks(N * C, math.prod(size) * math.prod(places))
-    find_largest(count, step, (math.prod(x.shape[2:-1]), W), planes(x), *told, found.reshape(N * C, *told[4]))
+    found = np.empty((*x.shape[:2], *places), np.int64)
+    look = pairs(size, stride, dilation, before, places)
+    flat = planes(x)
+    count, step = blocks(len(flat), math.prod(size) * math.prod(places))
+    band = max(1, ROOM // (math.prod(size) * places[-1]))
+    find_largest(count, step, (math.prod(x.shape[2:-1]), x.shape[-1]), flat.ravel(), look, band, found.ravel())
     return found
 
 
@@ -37,27 +50,47 @@ def planes(x: Array) -> Array:
 
 
 @parallel
-def find_largest(
-    block: int, step: int, sizes: Any, x: Any, size: Any, stride: Any, dilation: Any, before: Any, places: Any, y: Any
-) -> None:
+def find_largest(block: int, step: int, sizes: Any, x: Any, look: Any, band: int, y: Any) -> None:
+    """Entry after entry of all windows in some rows: the windows of a row are too few for loops over one."""
+    widest_vectors()
     H, W = sizes
-    for unit in range(block * step, min(block * step + step, x.shape[0])):
-        image, found = x[unit], y[unit]
-        for row in range(places[0]):
-            down = row * stride[0] - before[0]
-            top, bottom = reach(H, down, dilation[0], size[0])
-            for column in range(places[1]):
-                right = column * stride[1] - before[1]
-                left, end = reach(W, right, dilation[1], size[1])
-                best = (down + top * dilation[0]) * W + right + left * dilation[1]
-                value = image[best]
-                for i in range(top, bottom):
-                    line = (down + i * dilation[0]) * W + right
-                    for j in range(left, end):
-                        entry = image[line + j * dilation[1]]
-                        higher = (entry > value) | (entry != entry)
-                        best, value = line + j * dilation[1] if higher else best, entry if higher else value
-                found[row, column] = best
+    size, _, dilation, _, (rows, across) = look
+    taps = size[0] * size[1]
+    pitch = band * across
+    seen, best, found = np.empty(taps * pitch, x.dtype), np.empty(pitch, x.dtype), np.empty(pitch, np.int32)
+    for unit in range(block * step, min(block * step + step, x.size // (H * W))):
+        for first in range(0, rows, band):
+            last = min(first + band, rows)
+            count = (last - first) * across
+            put_columns(x, unit * H * W, 1, H, W, look, first, last, seen, 0, pitch, -np.inf)
+            for p in range(count):
+                best[p], found[p] = -np.inf, -1
+            for tap in range(taps):
+                line = seen[tap * pitch : tap * pitch + count]
+                offset = np.int32(tap // size[1] * dilation[0] * W + tap % size[1] * dilation[1])
+                for p in range(count):
+                    entry = line[p]
+                    larger = (entry > best[p]) | (entry != entry)
+                    best[p], found[p] = entry if larger else best[p], offset if larger else found[p]
+            put_places(found, H, W, look, first, last, y[(unit * rows + first) * across :])
+
+
+@part()
+def put_places(found, H, W, look, first, last, y):
+    """The places, from how far the largest entries are from their windows' first ones; below 0 where all are -inf."""
+    size, stride, dilation, before, (_, across) = look
+    for row in range(first, last):
+        for column in range(across):
+            p, down, right = (
+                (row - first) * across + column,
+                row * stride[0] - before[0],
+                column * stride[1] - before[1],
+            )
+            y[p] = down * W + right + found[p]
+            if found[p] < 0:
+                top, _ = reach(H, down, dilation[0], size[0])
+                left, _ = reach(W, right, dilation[1], size[1])
+                y[p] = (down + top * dilation[0]) * W + right + left * dilation[1]
 
 
 def take_reference(x: Array, places: Array) -> Array:

@@ -5,6 +5,7 @@ from tinygrad_tf.ops import (
     arrange,
     attention,
     compare,
+    convolution,
     decompose,
     einsum,
     elementwise,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from tinygrad_tf import ops
 from tinygrad_tf.nn.functional._sizes import Sizes, batched, sizes_for
-from tinygrad_tf.ops._precision import state as precision
 from tinygrad_tf.ops.windows import Look, columns, count_windows, from_columns
 from tinygrad_tf.tensor import Tensor
 
@@ -93,29 +92,15 @@ def _convolved(
         raise RuntimeError(
             f"{name}: a kernel of {size} with dilation {spread} does not fit into the padded input {lengths}"
         )
-    n, out, width = x.shape[0], weight.shape[0], math.prod(weight.shape[1:])
-    seen = columns(x, look=Look(size, steps, spread, before, places))
-    if groups == 1:
-        y = ops.linalg.matmul(weight.reshape(out, width), seen.reshape(width, n * math.prod(places)))
-    else:
-        filters = weight.reshape(groups, out // groups, width)
-        y = ops.linalg.matmul(filters, seen.reshape(groups, width, n * math.prod(places)))
-    y = y.reshape(out, n, *places).movedim(0, 1).contiguous()
-    y = _with_bias(y, bias)
+    fused = ops.convolution.convolution
+    convolve = fused if ops.convolution.takes(x, weight, bias) else fused.reference
+    y = convolve(x, weight, bias, look=Look(size, steps, spread, before, places), groups=groups)
     return y if input.ndim == x.ndim else y.squeeze(0)
 
 
 def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
     if bias is not None and bias.array.shape != (channels,):
         raise RuntimeError(f"{name}: bias must have a number for each of {channels} channels, got {tuple(bias.shape)}")
-
-
-def _with_bias(y: Tensor, bias: Tensor | None) -> Tensor:
-    """A number more for each channel; under autocast it is rounded as the products are."""
-    if bias is None:
-        return y
-    bias = bias.to(y.dtype) if precision.dtype is not None else bias
-    return y + bias.reshape(-1, *(1,) * (y.ndim - 2))
 
 
 def _check_weight(name: str, count: int, x: Tensor, weight: Tensor, groups: int) -> None:
@@ -190,7 +175,7 @@ def _transposed(
 ) -> Tensor:
     """Every entry of the input adds its copy of the kernel to the output."""
     x = batched(name, input, count)
-    channels, n = x.shape[1], x.shape[0]
+    channels = x.shape[1]
     if weight.ndim != count + 2 or weight.shape[0] != channels or groups < 1 or channels % groups:
         raise RuntimeError(
             f"{name}: weight must be ({channels}, out / groups, kernel) for input {tuple(x.shape)} and groups that "
@@ -204,18 +189,17 @@ def _transposed(
     )
     if any(m >= max(s, d) for m, s, d in zip(more, steps, spread, strict=True)):
         raise RuntimeError(f"{name}: output_padding must be below stride or dilation, got {output_padding}")
-    size, places, out = tuple(weight.shape[2:]), tuple(x.shape[2:]), weight.shape[1]
+    size, places = tuple(weight.shape[2:]), tuple(x.shape[2:])
     found = tuple(
         s * (p - 1) + d * (k - 1) + 1 - 2 * c + o
         for s, p, d, k, c, o in zip(steps, places, spread, size, cut, more, strict=True)
     )
     if min(found) < 1:
         raise RuntimeError(f"{name}: nothing is left of the output, whose size would be {found}; lower the padding")
-    filters = weight.reshape(groups, channels // groups, out * math.prod(size)).transpose(1, 2)
-    inputs = x.movedim(1, 0).reshape(groups, channels // groups, n * math.prod(places))
-    copies = ops.linalg.matmul(filters, inputs).reshape(groups * out, *size, n, *places)
-    y = from_columns(copies, shape=(n, groups * out, *found), look=Look(size, steps, spread, cut, places))
-    y = _with_bias(y, bias)
+    fused = ops.convolution.transposed_convolution
+    transpose = fused if ops.convolution.takes(x, weight, bias) else fused.reference
+    shape, look = (x.shape[0], groups * weight.shape[1], *found), Look(size, steps, spread, cut, places)
+    y = transpose(x, weight, bias, shape=shape, look=look, groups=groups)
     return y if input.ndim == x.ndim else y.squeeze(0)
 
 
