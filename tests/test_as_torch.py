@@ -32,6 +32,10 @@ import torch._inductor.config as config
 import torch.multiprocessing as mp
 from helper import width
 
+from torch.nn.attention.flex_attention import create_block_mask
+import torch.nn.attention.flex_attention as flexible
+
+assert flexible.create_block_mask is create_block_mask
 assert F is functional is nn.functional and Same is DataLoader and schedules.LambdaLR is LambdaLR
 config.coordinate_descent_tuning = True
 torch.backends.cuda.matmul.allow_tf32 = True
@@ -170,6 +174,8 @@ def test_what_a_cpu_answers_to_newer_questions() -> None:
         "nn.modules.pixelshuffle.PixelShuffle",
         "nn.init._calculate_correct_fan",
         "serialization.add_safe_globals",
+        "nn.attention.flex_attention.flex_attention",
+        "nn.attention.sdpa_kernel",
     ],
 )
 def test_names_are_in_the_files_where_pytorch_has_them(name: str) -> None:

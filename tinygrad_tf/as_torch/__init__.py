@@ -75,6 +75,8 @@ class _Finder(importlib.abc.MetaPathFinder):
                 raise ModuleNotFoundError(str(error), name=fullname) from None
         if not isinstance(module, types.ModuleType):
             raise ModuleNotFoundError(f"torch.{dotted} is not a module", name=fullname)
+        if not hasattr(module, "__path__") and any(other.startswith(f"{dotted}.") for other in extras()):
+            module.__path__ = []  # a file here, and in PyTorch a folder with modules of its own
         return importlib.machinery.ModuleSpec(fullname, _Loader(module), is_package=hasattr(module, "__path__"))
 
 

@@ -59,7 +59,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     from tinygrad_tf.engine import RemovableHandle
     from tinygrad_tf.func import _trees
     from tinygrad_tf.methods.types import TYPE_NAMES
-    from tinygrad_tf.nn import recurrent
+    from tinygrad_tf.nn import flex_attention, recurrent
     from tinygrad_tf.nn._state import IncompatibleKeys
     from tinygrad_tf.nn.multihead import NonDynamicallyQuantizableLinear as last_map
     from tinygrad_tf.utils import data
@@ -210,6 +210,12 @@ def _modules() -> dict[str, dict[str, Any]]:
             "DistributedDataParallel": refused_class("nn.parallel.DistributedDataParallel"),
         },
         "nn.attention": {"SDPBackend": SDPBackend, "sdpa_kernel": sdpa_kernel},
+        "nn.attention.flex_attention": {
+            **{name: vars(flex_attention)[name] for name in flex_attention.__all__},
+            "_DEFAULT_SPARSE_BLOCK_SIZE": flex_attention.BLOCK,
+            "_mask_mod_signature": flex_attention.MaskMod,
+            "_score_mod_signature": flex_attention.ScoreMod,
+        },
         **dict.fromkeys(("nn.modules", *(f"nn.modules.{file}" for file in FILES_OF_LAYERS)), _layers()),
         "nn.modules.transformer": _layers() | _parts_of_stacks(),
         "nn.modules.linear": _layers() | {last_map.__name__: last_map},
