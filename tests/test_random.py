@@ -478,3 +478,26 @@ def test_integers_of_every_dtype_and_layout_as_in_pytorch(dtype: str) -> None:
             drawn.append(t.bernoulli(x + 0.5))
         found.append([y.to(t.float64).tolist() for y in drawn] + [t.rand(2).tolist()])
     assert found[0] == found[1]
+
+
+def test_counts_and_log_normal_numbers_are_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tinygrad_tf):
+        t.manual_seed(7)
+        rates, chances = t.tensor([0.0, 1.5, 3.0, 40.0]), t.tensor([[0.1, 0.5, 0.9], [0.0, 0.3, 1.0]])
+        drawn = [
+            t.poisson(rates),
+            t.binomial(t.tensor([3.0, 10.0, 100.0]).expand(2, 3), chances),
+            t.empty(40).log_normal_(0.5, 0.2),
+        ]
+        drawn += [t.poisson(rates, t.Generator().manual_seed(1)), t.zeros(2, 3).double().log_normal_(), t.rand(2)]
+        found.append([(str(y.dtype), tuple(y.shape), y.double().numpy()) for y in drawn])
+    for (dtype, shape, numbers), (same_dtype, same_shape, wanted) in zip(*found, strict=True):
+        assert (dtype, shape) == (same_dtype, same_shape)
+        np.testing.assert_allclose(numbers, wanted, rtol=1e-6)
+
+
+def test_counts_need_floats() -> None:
+    with pytest.raises(RuntimeError, match="poisson"):
+        tinygrad_tf.poisson(tinygrad_tf.tensor([1, 2]))

@@ -1115,3 +1115,30 @@ def test_the_factor_before_the_operands_as_older_programs_have_it(name: str, cou
     assert found[0] == found[1]
     with pytest.raises(TypeError, match=rf"write {name}\(.*=...\); got the operands"):
         getattr(tg.ones(2), f"{name}_")(1, *[2] * count)
+
+
+def test_put_writes_to_places_of_the_flattened_tensor() -> None:
+    x = tg.zeros(2, 2)
+    assert x.put_(tg.tensor([[1, -1]]), tg.tensor([5.0, 6.0])) is x and x.tolist() == [[0.0, 5.0], [0.0, 6.0]]
+    x.put_(tg.tensor([1, 1]), tg.tensor([1.0, 2.0]), accumulate=True)
+    assert x.tolist() == [[0.0, 8.0], [0.0, 6.0]]
+    y = tg.ones(2, requires_grad=True)
+    (tg.zeros(3).put_(tg.tensor([2, 0]), y) * tg.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert y.grad is not None and y.grad.tolist() == [3.0, 1.0]
+    with pytest.raises(IndexError, match="source must have an element for each of 2 indices, got 1"):
+        x.put_(tg.tensor([0, 1]), tg.tensor([1.0]))
+    with pytest.raises(IndexError, match="got 4"):
+        x.put_(tg.tensor([4]), tg.tensor([1.0]))
+
+
+def test_older_ways_to_change_a_shape_in_place() -> None:
+    x = tg.arange(6).reshape(2, 3)
+    assert x.swapaxes_(0, 1).shape == (3, 2) and x.swapdims_(0, 1).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert tg.zeros(0).resize_as_(x).shape == (2, 3)
+
+
+def test_what_a_tensor_on_the_cpu_is_not() -> None:
+    x = tg.ones(1)
+    assert not (x.is_xpu or x.is_mps or x.is_meta or x.is_quantized or x.is_nested or x.is_sparse or x.is_cuda)
+    assert x.layout is tg.strided and repr(x.layout) == "torch.strided" and tg.typename(x) == "torch.FloatTensor"
+    assert tg.typename(3) == "int" and tg.trapz(tg.ones(3)).item() == 2.0

@@ -6,6 +6,7 @@ inputs lie; all other operations lay theirs out in the order of the axes. NumPy'
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+
+
+class layout(enum.Enum):
+    """How PyTorch keeps the numbers of a tensor. Here each has its place in memory."""
+
+    strided = 0
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    __str__ = __repr__
 
 
 def axes_as_they_lie(array: Array) -> list[int]:

@@ -201,6 +201,9 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int =
     return _trapezoids(y, x, dx, dim).sum(dim)
 
 
+trapz = trapezoid  # the older name
+
+
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along dim up to each point, by the trapezoidal rule."""
     return _trapezoids(y, x, dx, dim).cumsum(dim)
@@ -532,8 +535,8 @@ __all__ = [
     "cross", "cumulative_trapezoid", "deg2rad", "diagflat", "diagonal_scatter", "dist", "dstack", "erfc", "fill",
     "fmax", "fmin", "heaviside", "histogram", "hsplit", "hypot", "inner", "is_nonzero", "isneginf", "isposinf",
     "matrix_exp", "matrix_power", "meshgrid", "nextafter", "positive", "rad2deg", "range", "rot90", "select_scatter",
-    "signbit", "sinc", "slice_scatter", "std_mean", "tensordot", "trapezoid", "unravel_index", "var_mean", "vdot",
-    "vsplit", "xlogy",
+    "signbit", "sinc", "slice_scatter", "std_mean", "tensordot", "trapezoid", "trapz", "unravel_index", "var_mean",
+    "vdot", "vsplit", "xlogy",
 ]
 # fmt: on
 

@@ -9,14 +9,14 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from tinygrad_tf import _twister, random
+from tinygrad_tf import _rejection, _twister, random
 from tinygrad_tf._device import checked
 from tinygrad_tf._layout import laid_out_like
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.dtypes import array_dtype, as_dtype
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import NUMBERS, plain_data
-from tinygrad_tf.ops._types import default_float, fitting, plain_array, promote_types
+from tinygrad_tf.ops._types import check_floats, default_float, fitting, plain_array, promote_types
 from tinygrad_tf.ops.shape import sizes_of
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -480,6 +480,23 @@ def normal(
     )
 
 
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson random numbers: how many events come where `input` are expected, of its shape and dtype."""
+    return _counts(_rejection.poisson, generator, input)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Binomial random numbers: how many of `count` tries succeed, each with probability `prob`."""
+    return _counts(_rejection.binomial, generator, count, prob)
+
+
+def _counts(draw: Any, generator: Generator | None, *parameters: Tensor) -> Tensor:
+    check_floats(draw.__name__, parameters[0])
+    numbers = np.broadcast_arrays(*[p.array.astype(np.float64) for p in parameters])
+    found = _rejection.drawn(draw, random.or_default(generator), *numbers)
+    return _finish(found.astype(parameters[0].array.dtype), False, None)
+
+
 @_into_out
 def randint(
     *args: Any,
@@ -533,9 +550,9 @@ def randperm(n: int, *, generator: Generator | None = None, dtype: Any = None, d
 # fmt: off
 __all__ = [
     "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
-    "IntTensor", "LongTensor", "ShortTensor", "arange", "as_tensor", "asarray", "empty", "empty_like", "eye",
-    "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace", "normal", "ones", "ones_like", "rand",
-    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "tensor", "tril_indices",
-    "triu_indices", "zeros", "zeros_like",
+    "IntTensor", "LongTensor", "ShortTensor", "arange", "as_tensor", "asarray", "binomial", "empty", "empty_like",
+    "eye", "from_numpy", "frombuffer", "full", "full_like", "linspace", "logspace", "normal", "ones", "ones_like",
+    "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "tensor",
+    "tril_indices", "triu_indices", "zeros", "zeros_like",
 ]
 # fmt: on

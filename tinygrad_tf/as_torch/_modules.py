@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tinygrad_tf
+from tinygrad_tf._layout import layout
 from tinygrad_tf._version import __version__
 from tinygrad_tf.as_torch._lists import of_lists
 from tinygrad_tf.as_torch._stand_ins import (
@@ -40,6 +41,7 @@ from tinygrad_tf.as_torch._stand_ins import (
     set_default_device,
     set_default_tensor_type,
     set_num_threads,
+    typename,
     zero,
 )
 
@@ -62,6 +64,7 @@ def _modules() -> dict[str, dict[str, Any]]:
     from tinygrad_tf.nn import flex_attention, recurrent
     from tinygrad_tf.nn._state import IncompatibleKeys
     from tinygrad_tf.nn.multihead import NonDynamicallyQuantizableLinear as last_map
+    from tinygrad_tf.optim import Optimizer
     from tinygrad_tf.utils import data
 
     data_parallel = {"DataParallel": data_parallel_class()}
@@ -101,6 +104,10 @@ def _modules() -> dict[str, dict[str, Any]]:
             "vmap": func.vmap,
             **of_lists(),
             "has_mps": False,
+            "layout": layout,
+            "strided": layout.strided,
+            "typename": typename,
+            "set_flush_denormal": no,
             "newaxis": None,
             "OutOfMemoryError": OutOfMemoryError,
             "set_default_device": set_default_device,
@@ -200,9 +207,19 @@ def _modules() -> dict[str, dict[str, Any]]:
         "nn.utils.stateless": {"functional_call": func.functional_call},
         "_vmap_internals": {"_vmap": func.vmap},
         "overrides": {"has_torch_function": no},
-        "nn.functional": {"has_torch_function": no, **{name: _upsampled(mode) for name, mode in OLDER_RESIZES.items()}},
+        "nn.functional": {
+            "has_torch_function": no,
+            "upsample": nn.functional.interpolate,
+            **{name: _upsampled(mode) for name, mode in OLDER_RESIZES.items()},
+        },
+        "optim.lr_scheduler": {"Optimizer": Optimizer},
         "nn.init": {name: older(getattr(nn.init, f"{name}_")) for name in OLDER_INITS},
-        "nn": {**data_parallel, "SyncBatchNorm": refused_class("nn.SyncBatchNorm"), "RNNBase": recurrent.RNNBase},
+        "nn": {
+            **data_parallel,
+            "SyncBatchNorm": refused_class("nn.SyncBatchNorm"),
+            "RNNBase": recurrent.RNNBase,
+            "NLLLoss2d": nn.NLLLoss,
+        },
         "nn.utils": {"clip_grad_norm": older(nn.utils.clip_grad_norm_)},
         "nn.parallel": {
             **data_parallel,

@@ -131,6 +131,14 @@ def cudnn_flags(*args: Any, **kwargs: Any) -> Iterator[None]:
     yield
 
 
+def typename(value: Any) -> str:
+    """The type of a tensor with its dtype, as torch.FloatTensor; of other things their class."""
+    if isinstance(value, tinygrad_tf.Tensor):
+        kind: str = value.type()
+        return kind
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
 class memory_format(enum.Enum):
     """How PyTorch lays images out in memory. Here every tensor is laid out in the order of its axes."""
 

@@ -57,6 +57,11 @@ class FillingMethods(engine.Tensor):
         """Normal random numbers."""
         return self.copy_(engine.make(random.normal_like(self.array, random.or_default(generator), mean, std)))
 
+    def log_normal_(self, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
+        """Random numbers whose logarithms are normal, with that mean and deviation."""
+        draw = random.or_default(generator).normal
+        return self._drawn(lambda shape: np.exp(draw(shape, mean, std, np.float64, one_by_one=True)))
+
     def uniform_(self, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
         """Uniform random numbers in [from, to)."""
         return self._drawn(lambda shape: random.or_default(generator).uniform(shape, from_, to, self.array.dtype))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
+
 from tinygrad_tf import engine, random
 from tinygrad_tf.methods._tools import in_place, operand
 from tinygrad_tf.ops import index as by_index
@@ -59,6 +61,16 @@ class IndexingMethods(engine.Tensor):
     def take(self, index: Tensor) -> Tensor:
         """Elements of the flattened tensor."""
         return by_index.take(self, index)
+
+    def put_(self, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+        """Write the elements of `source`, or add them, at the places `index` of this tensor as if it were flattened."""
+        if index.array.size != source.array.size:
+            raise IndexError(
+                f"put_: source must have an element for each of {index.array.size} indices, got {source.array.size}"
+            )
+        places = np.unravel_index(by_index.flat_places("put_", self, index), self.array.shape)
+        where_to = [engine.make(axis.ravel()) for axis in places]
+        return self.index_put_(where_to, source.reshape(-1), accumulate)
 
     def take_along_dim(self, indices: Tensor, dim: int | None = None) -> Tensor:
         """gather, after both were broadcast against each other; without dim, of both flattened."""

@@ -148,6 +148,8 @@ class ShapeMethods(engine.Tensor):
         """This tensor with two axes exchanged."""
         return inplace.become(self, lambda x: shape.transpose(x, dim0, dim1))
 
+    swapaxes_ = swapdims_ = transpose_
+
     def t_(self) -> Tensor:
         """This matrix, transposed."""
         return inplace.become(self, shape.t)
@@ -157,6 +159,10 @@ class ShapeMethods(engine.Tensor):
         the others are 0. Gradients do not pass, and old tutorials mean `reshape`.
         """
         return inplace.resize(self, shape.sizes_of("resize_", sizes))
+
+    def resize_as_(self, the_template: Tensor) -> Tensor:
+        """resize_ to the shape of another tensor."""
+        return self.resize_(the_template.shape)
 
     # --- parts ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tinygrad_tf import _device, dtypes, engine
+from tinygrad_tf import _device, _layout, dtypes, engine
 from tinygrad_tf._quiet import quiet
 from tinygrad_tf.methods._tools import plain_data
 from tinygrad_tf.ops._types import fitting, plain_array
@@ -42,6 +42,11 @@ class TypeMethods(engine.Tensor):
     def device(self) -> _device.device:
         """Always the CPU."""
         return _device.CPU
+
+    @property
+    def layout(self) -> _layout.layout:
+        """torch.strided: there is no other here."""
+        return _layout.layout.strided
 
     @property
     def is_cuda(self) -> bool:

@@ -105,9 +105,13 @@ def pick(x: Tensor, dim: int, where_to: np.ndarray, keepdim: bool = True) -> tup
 
 def take(x: Tensor, index: Tensor) -> Any:
     """Elements of the flattened tensor; -1 is the last one."""
-    places_ = check_range("take", index.array, x.array.size, 0, negative=True)
     x = x if x.array.ndim else expand(x, shape=(1,))
-    return getitem(x, index=np.unravel_index(places_, x.array.shape))
+    return getitem(x, index=np.unravel_index(flat_places("take", x, index), x.array.shape))
+
+
+def flat_places(name: str, x: Tensor, index: Tensor) -> np.ndarray:
+    """Which elements of the flattened tensor are meant; -1 is the last one."""
+    return check_range(name, index.array, x.array.size, 0, negative=True)
 
 
 def take_along_dim(x: Tensor, index: Tensor, dim: int) -> Any:
