@@ -36,7 +36,7 @@ def test_quick_runs_everything_and_the_libraries_agree(tmp_path: Path, capsys: p
     """Every row of every section, in each library that is here: a time, a ratio, and the same results to 1e-4."""
     assert main(["bench", "--quick", "--json", str(tmp_path / "all.json")]) == 0
     out, found = capsys.readouterr().out, json.loads((tmp_path / "all.json").read_text())
-    assert list(found["sections"]) == ["steps", "ops", "growth", "generation"]
+    assert list(found["sections"]) == ["steps", "lessons", "ops", "growth", "generation"]
     products = operations.products()
     for section, rows in found["sections"].items():
         assert [row["name"] for row in rows] == [case.name for case in sections.SECTIONS[section](False, True)]
@@ -62,7 +62,7 @@ def test_quick_runs_everything_and_the_libraries_agree(tmp_path: Path, capsys: p
     "words, message",
     [
         (["stps"], "there is no section 'stps'; did you mean steps?"),
-        (["xyz"], "there is no section 'xyz'; there are steps, ops, growth, generation"),
+        (["xyz"], "there is no section 'xyz'; there are steps, lessons, ops, growth, generation"),
         (["--full", "--quick"], "--full and --quick cannot be combined"),
         (["--rounds", "0"], "--rounds must be at least 1, got 0"),
         (["--threads", "two"], "--threads must be a whole number, got 'two'"),

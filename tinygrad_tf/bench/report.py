@@ -14,6 +14,7 @@ Column = tuple[str, Callable[[Row], str]]
 
 TITLES = {
     "steps": "One training step: forward, backward, clipping, AdamW",
+    "lessons": "One training step of small models, as lessons write them",
     "ops": "Single operations, float32, at the sizes of the mac configuration",
     "growth": "How a training step grows with context T, channels C and layers",
     "generation": "Text, greedily, after one token until the context is full; without a cache each costs a context",

@@ -1,6 +1,7 @@
 """What is measured: the cases of each section.
 
 steps        one training step of each configuration
+lessons      one training step of small models of many kinds, as lessons write them
 ops          single operations at the sizes of the mac configuration
 growth       how the cost of a step grows with the context, the channels and the layers
 generation   texts, with and without a cache of keys and values
@@ -13,6 +14,7 @@ from dataclasses import asdict, replace
 
 from tinygrad_tf.bench import operations
 from tinygrad_tf.bench.gpt import CONFIGURATIONS, Sizes
+from tinygrad_tf.bench.lessons import LESSONS
 from tinygrad_tf.bench.measure import Case
 from tinygrad_tf.bench.processes import NUMPY, OWN, PYTORCH
 
@@ -46,6 +48,11 @@ def steps(full: bool, quick: bool) -> list[Case]:
         return [tiny, in_bfloat16(tiny)]
     larger = [mac, replace(baby, rounds=3)] if full else [mac]
     return [tiny, *(c for case in larger for c in (case, in_bfloat16(case)))]
+
+
+def lessons(full: bool, quick: bool) -> list[Case]:
+    """All lessons."""
+    return [Case(name, "lesson", {"name": name}) for name in LESSONS]
 
 
 def ops(full: bool, quick: bool) -> list[Case]:
@@ -89,6 +96,7 @@ def generation(full: bool, quick: bool) -> list[Case]:
 
 SECTIONS: dict[str, Callable[[bool, bool], list[Case]]] = {
     "steps": steps,
+    "lessons": lessons,
     "ops": ops,
     "growth": growth,
     "generation": generation,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tinygrad_tf.bench import gpt, operations
+from tinygrad_tf.bench import gpt, lessons, operations
 
 Run = Callable[[], Any]
 
@@ -28,6 +28,11 @@ Run = Callable[[], Any]
 def step(torch: Any, bfloat16: bool = False, **sizes: int) -> Run:
     """A training step; its value is the loss."""
     return gpt.trainer(torch, gpt.Sizes(**sizes), bfloat16)
+
+
+def lesson(torch: Any, name: str) -> Run:
+    """A training step of a lesson; its value is the loss."""
+    return lessons.make(torch, name)
 
 
 def operation(torch: Any, name: str) -> Run:
@@ -56,6 +61,7 @@ def machine(torch: Any, seconds: float, megabytes: int) -> Run:
 
 PROGRAMS: dict[str, Callable[..., Run]] = {
     "step": step,
+    "lesson": lesson,
     "operation": operation,
     "generation": generation,
     "machine": machine,

@@ -49,10 +49,10 @@ def command(
 ) -> Callable[[], int]:
     """Measure this machine, beside PyTorch.
 
-    SECTION: any of steps (of training), ops (single operations), growth (with size) and generation. Without any: all
-    four.
+    SECTION: any of steps (of training a GPT), lessons (steps of other models), ops (single operations), growth (with
+    size) and generation. Without any: all five.
 
-    The libraries take turns in processes of their own. Let nothing else run meanwhile: all sections take five minutes
+    The libraries take turns in processes of their own. Let nothing else run meanwhile: all sections take six minutes
     or so, and --full two more. Exit code 1: a row failed, or the libraries disagree.
     """
 
@@ -83,7 +83,7 @@ def run(request: Request) -> int:
             table = Table(section, libraries, machine["peak"]["registers"][-1], [case.name for case in cases])
             print(f"\n{TITLES[section]}\n{table.head()}", flush=True)
             for case in cases:
-                rows.append(measurer.measure(case, libraries, shared=section == "ops"))
+                rows.append(measurer.measure(case, libraries, shared=section in ("lessons", "ops")))
                 print(table.line(rows[-1]), flush=True)
                 _keep(target, found)
             print("".join(f"{line}\n" for line in summary(section, rows)), end="", flush=True)

@@ -59,6 +59,7 @@ Array = NDArray[Any]
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
+SMALL_VECTOR = 1 << 13  # the same where one operand is a vector: OpenBLAS gives those to threads from 9,216 on
 TINY = 64  # multiply-adds of each product in a stack: NumPy's loop over such is as fast, or faster
 DEEPEST_DOT = 4096  # the same where each product is a dot product
 
@@ -228,8 +229,8 @@ def _stack(a: Array, b: Array) -> tuple[int, ...]:
 
 
 def _is_small(items: int, M: int, N: int, K: int) -> bool:
-    """Whether the product is left to NumPy (a product with a vector is not: BLAS gives even small ones to threads)."""
-    return items * M * N * K <= SMALL and M > 1 and N > 1
+    """Whether the product is left to NumPy."""
+    return items * M * N * K <= (SMALL if M > 1 and N > 1 else SMALL_VECTOR)
 
 
 def _blas_reads(x: Array) -> bool:
