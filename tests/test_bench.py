@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf.bench import gpt, operations, peak, processes, sections
+from tinygrad_tf.bench import gpt, lessons, operations, peak, processes, sections
 from tinygrad_tf.bench.machine import processor
 from tinygrad_tf.bench.measure import Case, Measurer, Pace, Row, difference
 from tinygrad_tf.bench.own_generation import generate
@@ -122,6 +122,16 @@ def test_what_is_wrong_is_said_and_what_is_measured_is_kept(
     assert found["sections"]["steps"][0]["seconds"] == {OWN: "nan"}
 
 
+@pytest.mark.parametrize("name", lessons.LESSONS)
+def test_a_lesson_begins_anew_and_goes_on(name: str) -> None:
+    def losses() -> list[float]:
+        step = lessons.make(tg, name)
+        return [step() for _ in range(3)]
+
+    found = losses()
+    assert found == losses() and len(set(found)) == 3 and all(map(math.isfinite, found))
+
+
 # --- processes --------------------------------------------------------------------------------------------------------
 
 
@@ -132,7 +142,8 @@ def test_the_other_library_has_its_process_to_itself() -> None:
     run = subprocess.run(
         [sys.executable, "-P", "-c", code, "numpy", "1"], input="", capture_output=True, text=True, env=environment
     )
-    names = {"tinygrad_tf", *(f"tinygrad_tf.bench{name}" for name in ("", ".worker", ".gpt", ".operations"))}
+    modules = "", ".worker", ".gpt", ".lessons", ".operations"
+    names = {"tinygrad_tf", *(f"tinygrad_tf.bench{name}" for name in modules)}
     assert set(eval(run.stderr)) == names
 
 
