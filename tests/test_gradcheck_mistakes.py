@@ -411,7 +411,7 @@ SILENT: dict[str, tuple[Any, Any, tuple[Any, ...], str]] = {
         lambda x: x * sigmoid(x),
         lambda g, x: g * sigmoid(x) * (1 + x * sigmoid(x)),
         (numbers(3, 4),),
-        ".",
+        "share",
     ),
 }
 

@@ -130,5 +130,6 @@ def only_the_first(e: Evidence) -> Iterator[str]:
         if size > 2 and first.all() and np.moveaxis(lives, axis, 0)[0].any() and not later.any():
             yield (
                 f"right for the first entry of axis {axis} of the output, and for none of the later ones: what comes "
-                "through earlier steps (or places) is missing, or overwritten"
+                "through earlier steps (or places) is missing, or overwritten; in causal attention, where the first "
+                "place sees itself alone, the gradient of the scores is not right"
             )

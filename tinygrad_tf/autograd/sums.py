@@ -32,8 +32,13 @@ def _wrong_where_repeated(e: Evidence) -> Iterator[str]:
     rows = set(np.nonzero(wrong.reshape(shape[0], -1).any(1))[0].tolist())
     for index in e.integers:
         values, counts = np.unique(index[index >= 0], return_counts=True)
-        if rows and rows == set(values[counts > 1].tolist()):
+        if rows and rows == set(values[counts > 1].tolist()) and _some_are_right(shape[0], rows, values):
             yield "only one of repeated indices counts: wrong are the rows indexed more than once; use np.add.at"
+
+
+def _some_are_right(size: int, wrong: set[int], looked_up: np.ndarray) -> bool:
+    """Whether rows that are looked up once are right, as they are not where the numbers are no indices: a mask."""
+    return bool(set(looked_up[looked_up < size].tolist()) - wrong)
 
 
 def not_summed(e: Evidence) -> Iterator[str]:

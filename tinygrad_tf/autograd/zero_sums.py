@@ -38,7 +38,7 @@ def zero_sums(e: Evidence) -> Iterator[str]:
         elif all(_is_outer(part, room) for part, room in zip(lost, noise, strict=True)):
             yield (
                 f"the softmax rule without its sum term: along axis {axis}, where the right gradient adds up to zero, "
-                "y * sum(gradient * y) must be subtracted"
+                "y * sum(gradient * y) must be subtracted (or, in a cross-entropy, the one-hot target)"
             )
 
 
