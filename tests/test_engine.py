@@ -394,6 +394,48 @@ def test_changing_a_detached_tensor_is_noticed() -> None:
         z.sum().backward()
 
 
+class Untouched(tg.autograd.Function):
+    """A step that must not be gone back through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        raise AssertionError("nobody asked for this gradient")
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 2, 2)])
+def test_what_leads_to_no_input_that_is_asked_for_is_left_alone(create_graph, shape):
+    """Its rules do not run, whatever was changed in place that they need; nor do rules for other inputs of a step."""
+    x, w = tg.randn(*shape, requires_grad=True), tg.randn(2, 2, requires_grad=True)
+    aside, start = tg.softmax(w * 1, -1), w * 1
+    held = start.sin()
+    start.zero_()  # of which the way back from `held` to w knows nothing any more
+    other = x * 3
+    loss = (other @ Untouched.apply(held) * aside).sum()
+    other.data.storage.written()  # so that the gradient of what it was multiplied with is not to be had, either
+    (found,) = tg.autograd.grad(loss, x, create_graph=create_graph, retain_graph=True)
+    wanted = 3 * aside.detach() @ (2 * held.detach()).T
+    np.testing.assert_allclose(found.detach().numpy(), np.broadcast_to(wanted.numpy(), shape), rtol=1e-5)
+    loss.backward(inputs=[x])
+    np.testing.assert_array_equal(x.grad.numpy(), found.detach().numpy())
+    with pytest.raises(RuntimeError, match="released by an earlier backward"):
+        tg.autograd.grad(loss, x)
+
+
+def test_zeros_for_what_is_not_used_have_a_gradient_if_the_graph_is_made() -> None:
+    found = []
+    for t in (pytest.importorskip("torch"), tg):
+        x, y = (t.ones(2, requires_grad=True) for _ in range(2))
+        for create_graph in (False, True):
+            _, zeros = t.autograd.grad((x * x).sum(), [x, y], materialize_grads=True, create_graph=create_graph)
+            found.append((zeros.tolist(), zeros.requires_grad))
+    assert found[:2] == found[2:]
+
+
 def test_retain_grad() -> None:
     x = leaf(2.0)
     y = x * 3

@@ -47,7 +47,7 @@ from tinygrad_tf.hooks import (
     run_hooks_after,
     starting_gradient,
 )
-from tinygrad_tf.operation import Operation, Primitive, primitive
+from tinygrad_tf.operation import Edges, Operation, Primitive, primitive
 from tinygrad_tf.regions import Pending, Region, laid_out, memory_order, wide
 
 __all__ = [
@@ -157,22 +157,22 @@ class Fused(Operation):
         node.saved = saved
         return result
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         if not create_graph:
             values = self.load(node, False, self.needs)
             values["own"] = own
-            wanted = [edge is not None for edge in node.edges]
+            wanted = [edge is not None for edge in edges]
             return self.backward(g, wanted, *[values[n] for n in self.needs])
         values = self.load(node, True, (*self.inputs, *self.arrays))
         inputs = [values[n] for n in self.inputs]
-        twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, node.edges, strict=True)]
-        for twin, x, edge in zip(twins, inputs, node.edges, strict=True):
+        twins = [alias(x) if edge is not None else x for x, edge in zip(inputs, edges, strict=True)]
+        for twin, x, edge in zip(twins, inputs, edges, strict=True):
             if edge is not None:  # what is written to the input after this is written to its twin
                 twin.storage = x.storage
         out = self.reference(*twins, **{n: values[n] for n in node.options})
-        wanted_nodes = [t.node for t, edge in zip(twins, node.edges, strict=True) if edge is not None]
+        wanted_nodes = [t.node for t, edge in zip(twins, edges, strict=True) if edge is not None]
         found = walk([(out, g)], True, True, wanted_nodes)
-        return [found.get(t.node) if edge is not None else None for t, edge in zip(twins, node.edges, strict=True)]
+        return [found.get(t.node) if edge is not None else None for t, edge in zip(twins, edges, strict=True)]
 
 
 def fused(*, reference: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Fused]:
@@ -188,15 +188,15 @@ def walk(
 ) -> dict[Node, Any]:
     """Send the roots' gradients back; return {node: Tensor} for the wanted Nodes, or for all that have an owner.
 
-    On the way to the wanted Nodes those that retain their gradient are found, too.
+    On the way to the wanted Nodes those that retain their gradient are found, too; what leads to none is left alone.
     keep: leave what the rules saved in place, so that the graph can be walked again.
     """
     targets = None if wanted is None else {n for n in wanted if n is not None}
-    oldest = 0 if targets is None else min((n.age for n in targets), default=0)
     pending: dict[Node, Pending] = {}
     found: dict[Node, Any] = {}
     queue: list[tuple[int, Node]] = []
-    way = Way(targets, queue)
+    way = Way(targets, queue, [current_node(root) for root, _ in roots])
+    needed = way.needed
 
     def send(edge: Node, part: Any, fresh: bool) -> None:
         """Add one contribution to the gradient of an edge, in the shape and dtype of its forward value."""
@@ -220,7 +220,8 @@ def walk(
         for root, g in roots:
             node = current_node(root)
             assert node is not None
-            send(node, g if create_graph else g.array, False)
+            if needed is None or node in needed:
+                send(node, g if create_graph else g.array, False)
         while queue:
             node = heapq.heappop(queue)[1]
             held = pending.pop(node)
@@ -228,16 +229,17 @@ def walk(
                 held.assemble()
             g, own, operation = held.value, held.own, node.operation
             if node.hooks:
-                g, own = run_hooks(node, g, way) if create_graph else run_hooks(node, make(g), way).array, False
+                g, own = run_hooks(node, g) if create_graph else run_hooks(node, make(g)).array, False
             owned = node.owner is not None
-            if owned if targets is None else node in targets or (owned and way.retains(node)):
+            if owned if targets is None else node in targets or (owned and operation is not None):
                 found[node] = g if create_graph else make(kept(node, g, own))
-            if operation is None or node.age <= oldest:  # what lies behind the oldest target is not asked for
+            edges = node.edges if needed is None else needed[node]
+            if operation is None or not edges:
                 continue
             fresh = operation.gives_new_arrays or (own and operation.view)  # a view of what is ours alone is ours too
-            parts = operation.pull(node, g, create_graph, own)
-            for i, edge in enumerate(node.edges):  # zip(..., strict=True) takes twice as long
-                if edge is not None and parts[i] is not None and edge.age >= oldest:
+            parts = operation.pull(node, edges, g, create_graph, own)
+            for i, edge in enumerate(edges):  # zip(..., strict=True) takes twice as long
+                if edge is not None and parts[i] is not None:
                     send(edge, parts[i], fresh)
             if not keep and node.saved:
                 node.saved, node.edges = None, (None,) * len(node.edges)

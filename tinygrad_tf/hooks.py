@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -54,50 +55,66 @@ def starting_gradient(root: Tensor, gradient: Any) -> Tensor:
 
 
 class Way:
-    """The way of one walk: from the Nodes in its queue back to its targets (None: to all leaves).
+    """The way of one walk: from the Nodes that it starts at back to its targets (None: to all leaves).
 
-    Hooks, and the gradients that are retained, are those of the Nodes on it alone; it is looked for when one of them is
-    met. `with way:` says that the walk is under way in this thread.
+    needed: the Nodes on the way to the targets, each with its edges, None for those that lead to none; not looked for
+    if there are no targets. `with way:` says that the walk is under way in this thread.
     """
 
-    def __init__(self, targets: set[Node] | None, queue: list[tuple[int, Node]]):
+    def __init__(self, targets: set[Node] | None, queue: list[tuple[int, Node]], starts: Iterable[Node | None]):
         self.targets, self.queue = targets, queue
-        self.needed: set[Node] | None = None
+        self.needed = None if targets is None else _leading(targets, starts)
+        self.all: set[Node] | None = None
         self.noted: dict[Any, Any] = {}  # what hooks of several tensors have seen of this walk
 
-    def needs(self, node: Node) -> bool:
-        """Whether this Node, which the walk is at, is on the way."""
-        return self.targets is None or node in self.ahead(node)
-
-    def ahead(self, node: Node) -> set[Node]:
+    def ahead(self, node: Node) -> Collection[Node]:
         """The Nodes on the way from this one on, which the walk is at; those before were looked for then."""
-        if self.needed is None:
-            self.needed = self.found_from(node)
-        return self.needed
-
-    def found_from(self, node: Node) -> set[Node]:
-        """The Nodes that the walk is at or will come to, without those that lead to no target."""
-        ahead, stack = {node}, [node, *[other for _, other in self.queue]]
-        while stack:
-            ahead.add(node := stack.pop())
-            stack += [edge for edge in node.edges if edge is not None and edge not in ahead]
-        if self.targets is None:
-            return ahead
-        needed = ahead & self.targets
-        for node in sorted(ahead, key=lambda node: node.age):  # the inputs of a Node are older than it is
-            if not needed.isdisjoint(node.edges):
-                needed.add(node)
-        return needed
-
-    def retains(self, node: Node) -> bool:
-        """Whether a Node with an owner is that of a tensor, no leaf, which asked to retain the gradient found here."""
-        return node.operation is not None and self.needs(node)
+        if self.needed is not None:
+            return self.needed
+        if self.all is None:
+            self.all = _behind([node, *[other for _, other in self.queue]], 0)
+        return self.all
 
     def __enter__(self) -> None:
         self.before, under_way.way = under_way.way, self
 
     def __exit__(self, *_: Any) -> None:
         under_way.way = self.before
+
+
+def _behind(starts: Iterable[Node | None], oldest: int) -> set[Node]:
+    """These Nodes, and all that they were made of, but for those that are older."""
+    found = {node for node in starts if node is not None}
+    stack = list(found)
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None and edge not in found and edge.age >= oldest:
+                found.add(edge)
+                stack.append(edge)
+    return found
+
+
+def _leading(targets: set[Node], starts: Iterable[Node | None]) -> dict[Node, Sequence[Node | None]]:
+    """The Nodes on all ways from the starts to the targets, each with its edges that lead there, and None for others.
+
+    Those that an earlier walk has released, and taken the edges of, are among them: their error is to be seen.
+    """
+    needed: dict[Node, Sequence[Node | None]] = {}
+    oldest = min([node.age for node in targets], default=0)
+    for node in sorted(_behind(starts, oldest), key=attrgetter("age")):  # the inputs of a Node are older than it is
+        edges, leads, strays = node.edges, False, False
+        for edge in edges:
+            if edge in needed:
+                leads = True
+            elif edge is not None:
+                strays = True
+        if leads:
+            needed[node] = [edge if edge in needed else None for edge in edges] if strays else edges
+        elif node in targets:
+            needed[node] = ()
+        elif node.operation is not None and not strays:
+            needed[node] = edges
+    return needed
 
 
 class UnderWay(threading.local):
@@ -171,10 +188,8 @@ def memory_to_change(g: np.ndarray) -> np.ndarray:
     return g if g.flags.writeable and 0 not in g.strides else g.copy()
 
 
-def run_hooks(node: Node, g: Tensor, way: Way) -> Tensor:
+def run_hooks(node: Node, g: Tensor) -> Tensor:
     """Let the hooks see the complete gradient of a tensor, and replace it by what they return."""
-    if not way.needs(node):
-        return g
     g.array = memory_to_change(g.array)
     for hook in list((node.hooks or {}).values()):
         replaced = hook(g)

@@ -22,6 +22,7 @@ from tinygrad_tf._quiet import computed
 from tinygrad_tf.graph import Node, Saved, Tensor, Watched, current_node, make, mode, of_no_grad
 
 ndarray = np.ndarray  # looked up at every call
+Edges = Sequence[Node | None]
 
 
 def is_view(value: np.ndarray, x: np.ndarray) -> bool:
@@ -99,8 +100,11 @@ class Operation:
                 saved.extend([(name, value, storage, None) for storage in value.storages])
         return saved
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-        """The gradient of every input, from the gradient g of the output. own: nobody else holds the array g."""
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        """The gradient of every input, from the gradient g of the output. own: nobody else holds the array g.
+
+        edges: those of the Node, with None for inputs whose gradient this walk does not ask for.
+        """
         raise NotImplementedError
 
     def load(self, node: Node, create_graph: bool, names: Iterable[str] | None = None) -> dict[str, Any]:
@@ -178,16 +182,20 @@ class Primitive(Operation):
         node.saved, result.node = saved, node
         return result
 
+    def needed(self, edges: Edges) -> set[str]:
+        """What the rules for these edges need."""
+        return {n for i, edge in enumerate(edges) if edge for n in self.needs[0 if self.variadic else i]}
+
     def plan(self, wanted: int) -> tuple[list[int], bool, bool]:
         """Which inputs to save, whether the result and the shapes, when these inputs want a gradient."""
         names = {n for i, need in enumerate(self.needs) if self.variadic or wanted >> i & 1 for n in need}
         self.plans[wanted] = [i for i, n in enumerate(self.inputs) if n in names], "result" in names, "shapes" in names
         return self.plans[wanted]
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-        values = self.load(node, create_graph)
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        values = self.load(node, create_graph, None if edges is node.edges else self.needed(edges))
         parts: list[Any] = []
-        for position, edge in enumerate(node.edges):
+        for position, edge in enumerate(edges):
             which = 0 if self.variadic else position
             rule, needs = self.rules[which], self.needs[which]
             if edge is None or rule is None:

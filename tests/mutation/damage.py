@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.engine import Fused, Node, Operation, Primitive, Tensor, make, primitive
+from tinygrad_tf.operation import Edges
 from tinygrad_tf.regions import Region
 
 Map = Callable[[np.ndarray, tuple[int, ...]], np.ndarray]
@@ -95,7 +96,7 @@ class Site:
         """The same rule with another gradient from above, or with other saved values."""
         before, self.node.saved = self.node.saved, self.node.saved if saved is None else saved
         try:
-            return self.pull(self.node, g, self.create_graph)[self.part]
+            return self.pull(self.node, self.node.edges, g, self.create_graph)[self.part]
         finally:
             self.node.saved = before
 
@@ -183,13 +184,13 @@ class Mutant:
                 setattr(self.operation, attribute, before)
 
     def pull(self, original: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-        def pull(node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-            parts = list(original(node, g, create_graph))
+        def pull(node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+            parts = list(original(node, edges, g, create_graph))
             if create_graph != (self.where == "tensors"):
                 return parts
             damaged = list(parts)
             for i in range(len(parts)) if self.part is None else [self.part]:
-                edge, change = node.edges[i], self.damage
+                edge, change = edges[i], self.damage
                 if parts[i] is not None and edge is not None:
                     site = Site(original, node, g, create_graph, parts, i)
                     damaged[i] = change(parts[i], edge.shape) if isinstance(change, Change) else change(site)

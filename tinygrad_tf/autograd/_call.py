@@ -11,6 +11,7 @@ from tinygrad_tf import engine
 from tinygrad_tf.autograd._context import MISSING, Context, result_node
 from tinygrad_tf.engine import Node, Tensor, make
 from tinygrad_tf.graph import of_function
+from tinygrad_tf.operation import Edges
 from tinygrad_tf.ops import inplace
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class _Call(engine.Operation):
         self.function, self.name = function, f"{function.__name__}Backward"
         self.outputs = context._outputs
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         context = self.load(node, create_graph)["context"]
         given = [g] if len(self.outputs) == 1 else list(g)
         found = iter([self._tensor(i, g, create_graph, context) for i, g in enumerate(given)])

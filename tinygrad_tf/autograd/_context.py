@@ -15,6 +15,7 @@ import numpy as np
 from tinygrad_tf import engine
 from tinygrad_tf.autograd._packing import kept_of_context
 from tinygrad_tf.engine import Node, Storage, Tensor, make
+from tinygrad_tf.operation import Edges
 
 Saved = tuple[Any, Storage | None, Any]  # array, its storage, and the Node of an input or the number of a result
 
@@ -128,7 +129,7 @@ class _Slot(engine.Operation):
     def __init__(self, slot: int, name: str):
         self.slot, self.name = slot, name
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         call = node.edges[0]
         assert call is not None
         slots = np.full(call.shape, MISSING, object)

@@ -11,6 +11,7 @@ import numpy as np
 
 from tinygrad_tf import engine
 from tinygrad_tf.autograd._recording import PlainNode, record_with
+from tinygrad_tf.operation import Edges
 
 PACKAGE = os.path.dirname(engine.__file__) + os.sep
 
@@ -34,13 +35,13 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.operation, name)
 
-    def pull(self, node: Any, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+    def pull(self, node: Any, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         from_above = _has_nan(g)  # the operation there was reported, or anomaly mode was off then
-        parts = self.operation.pull(node, g, create_graph, own)
+        parts = self.operation.pull(node, edges, g, create_graph, own)
         if from_above:
             return parts
         for i, part in enumerate(parts):
-            if node.edges[i] is not None and _has_nan(part):
+            if edges[i] is not None and _has_nan(part):
                 raise RuntimeError(
                     f"backward of {self.name} gave NaN in the gradient of its input {i}; "
                     f"it was called here:\n{self.place}"

@@ -129,15 +129,21 @@ def grad(
         found = engine.grad(roots, sources, gradients, retain_graph, create_graph)
     _separate(found)
     if materialize_grads:
-        return tuple(
-            engine.make(np.zeros_like(x.array)) if g is None else g for g, x in zip(found, sources, strict=True)
-        )
+        return tuple(_nothing(x, create_graph) if g is None else g for g, x in zip(found, sources, strict=True))
     if None in [g if g is None else 0 for g in found] and not allow_unused:
         unused = [g is None for g in found].index(True)
         raise RuntimeError(
             f"input {unused} of grad was not used for the outputs; pass allow_unused=True to get None for it"
         )
     return tuple(found)
+
+
+def _nothing(x: Any, create_graph: bool) -> Any:
+    """Zeros for the gradient of what was not used; those of a graph have a gradient themselves, as in PyTorch."""
+    zeros = engine.make(np.zeros_like(x.array))
+    if create_graph:
+        engine.leaf(zeros)
+    return zeros
 
 
 def _batched(

@@ -15,6 +15,7 @@ from tinygrad_tf.autograd._call import check_dirty, recorded, unrecorded
 from tinygrad_tf.autograd._context import Context
 from tinygrad_tf.autograd.grad_mode import no_grad
 from tinygrad_tf.engine import Node, Tensor, make
+from tinygrad_tf.operation import Edges
 
 FunctionCtx = Context  # PyTorch's name, for annotations
 
@@ -129,7 +130,7 @@ class _NotTwice(engine.Operation):
     def __init__(self, backward: Callable[..., Any]):
         self.name = backward.__qualname__
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
         raise RuntimeError(
             f"{self.name} is marked once_differentiable and cannot be differentiated again; "
             "write it in tensor operations and drop the mark"

@@ -16,6 +16,7 @@ from tinygrad_tf.autograd._context import MISSING
 from tinygrad_tf.engine import Node, RemovableHandle, Tensor, cast, check_gradient, make, sum_to
 from tinygrad_tf.grad_fn import GradFn
 from tinygrad_tf.hooks import after_adding, memory_to_change, put_hook, under_way
+from tinygrad_tf.operation import Edges
 from tinygrad_tf.regions import Region, assemble
 
 Gradients = tuple[Any, ...]
@@ -34,17 +35,16 @@ class _Hooked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.operation, name)
 
-    def pull(self, node: Node, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
-        edges = _needed(node)
-        if not any(edges):
-            return self.operation.pull(node, g, create_graph, own)
+    def pull(self, node: Node, edges: Edges, g: Any, create_graph: bool, own: bool = False) -> Sequence[Any]:
+        if not any(edges):  # it was released, and says so
+            return self.operation.pull(node, edges, g, create_graph, own)
         several = node.dtype == object  # a call of a Function with several results: their gradients come in slots
         outputs: Gradients = tuple([_output(part, create_graph) for part in (g if several else (g,))])
         results = self.operation.outputs if several else [(node.shape, node.dtype)]
         for before in list(self.before.values()):
             outputs = _replaced("register_prehook", before(outputs), outputs, results)
         arrays = [MISSING if t is None else t if create_graph else t.array for t in outputs]
-        parts = self.operation.pull(node, _slots(arrays) if several else arrays[0], create_graph)
+        parts = self.operation.pull(node, edges, _slots(arrays) if several else arrays[0], create_graph)
         if not self.after:
             return parts
         inputs = tuple([_shown(part, edge) for part, edge in zip(parts, edges, strict=True)])
@@ -52,15 +52,6 @@ class _Hooked:
         for after in list(self.after.values()):
             inputs = _replaced("register_hook", after(inputs, outputs), inputs, wanted)
         return [part if part is None or create_graph else part.array for part in inputs]
-
-
-def _needed(node: Node) -> list[Node | None]:
-    """The edges of a Node, None for those that lead to nothing that the walk under way is to find."""
-    way = under_way.way
-    if way is None or way.targets is None:
-        return list(node.edges)
-    ahead = way.ahead(node)
-    return [edge if edge in ahead else None for edge in node.edges]
 
 
 def _output(part: Any, create_graph: bool) -> Any:
