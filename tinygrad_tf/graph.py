@@ -72,7 +72,9 @@ class Storage:
 
     def __call__(self) -> Any:
         """What PyTorch's old x.storage() is told."""
-        raise TypeError("x.storage() is not here; x.untyped_storage() is: its data_ptr() says where the memory lies")
+        raise TypeError(
+            "x.storage() is not here: x.flatten().tolist() gives its numbers, x.untyped_storage().data_ptr() its place"
+        )
 
 
 class OfInference(Storage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tinygrad_tf as tg
+from tinygrad_tf import nn
 from tinygrad_tf.checks.table import layer, normal, op, positive, spread
 from tinygrad_tf.nn import functional as F
 
@@ -47,4 +48,16 @@ op(
     lambda w, x: F.embedding_bag(tg.tensor([[1, 2, 0], [0, 0, 3]]), w, per_sample_weights=x, mode="sum"),
     normal(4, 3),
     normal(2, 3),
+)
+layer(
+    "AdaptiveLogSoftmaxWithLoss",
+    lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2, 4], div_value=2.0, head_bias=True),
+    normal(5, 4),
+    call=lambda m, x: m(x, tg.tensor([0, 3, 6, 1, 5])).output,
+)
+layer(
+    "AdaptiveLogSoftmaxWithLoss.log_prob",
+    lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2, 4], div_value=2.0),
+    normal(2, 4),
+    call=lambda m, x: m.log_prob(x),
 )

@@ -31,6 +31,7 @@ from tinygrad_tf.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from tinygrad_tf.nn.adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from tinygrad_tf.nn.alignment import (
     CTCLoss,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
