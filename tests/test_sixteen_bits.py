@@ -138,3 +138,12 @@ def test_opposite_terms_cancel_before_rounding(dtype: Any) -> None:
     assert start.index_add(0, at, ones).tolist() == wanted
     assert start.index_put((at,), ones, accumulate=True).tolist() == wanted
     assert start.scatter_reduce(0, at, ones, "sum").tolist() == wanted
+
+
+@DTYPES
+def test_more_ties_than_the_dtype_can_count_still_share_the_gradient(dtype: Any) -> None:
+    for extreme in ("max", "min", "amax", "amin"):
+        x = tg.ones(70_000, dtype=dtype, requires_grad=True)
+        getattr(x, extreme)().backward()
+        assert x.grad is not None and x.grad.dtype == dtype
+        assert abs(x.grad[0].item() * 70_000 - 1) < 0.01

@@ -206,7 +206,7 @@ def _extreme_rule(g: Any, x: Any, result: Any, dims: tuple[int, ...]) -> Any:
     best = reshape(result, shape=shape)
     ties, unknown = x == best, best != best
     count = sum(ties, dims, keepdim=True) if isinstance(ties, Tensor) else ties.sum(dims, keepdims=True)
-    share = where(unknown, math.nan, div(reshape(g, shape=shape), count))
+    share = where(unknown, math.nan, _shared(reshape(g, shape=shape), count))
     return where(ties | unknown, share, 0.0)
 
 
@@ -226,7 +226,13 @@ def largest_rule(g: Any, x: Any, result: Any) -> Any:
     """Elements that share the extremum of all share the gradient evenly; where it is a NaN, all NaNs do."""
     ties = (x == result) | (x != x)
     count = sum(ties) if isinstance(ties, Tensor) else ties.sum()
-    return where(ties, expand(div(g, count), shape=x.shape), 0.0)
+    return where(ties, expand(_shared(g, count), shape=x.shape), 0.0)
+
+
+def _shared(g: Any, count: Any) -> Any:
+    """g / count, in float32 for 16-bit numbers, which a count of ties may be too large for."""
+    dtype = g.array.dtype if isinstance(g, Tensor) else g.dtype
+    return div(cast(g, dtype=FLOAT32) if dtype.itemsize == 2 else g, count)
 
 
 @primitive(x=largest_rule)
