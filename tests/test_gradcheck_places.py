@@ -207,3 +207,21 @@ def test_labels_are_no_rows_looked_up() -> None:
         return g * d
 
     assert "looked up" not in said(forward, backward, (numbers(5, 4), y))["x"]
+
+
+# --- what a factor may be ---------------------------------------------------------------------------------------------
+
+
+def test_factors_are_sizes_values_and_ratios_but_no_variance_of_single_elements() -> None:
+    def factor(forward: Any, backward: Any, *inputs: Any) -> str:
+        return next(line for line in said(forward, backward, inputs).values() if line)
+
+    x, t = numbers(5, 4), np.array(1.7)
+    mask = np.arange(20).reshape(5, 4) % 3 > 0
+    assert "variance" not in factor(lambda x: x * mask / 0.8, lambda g, x: g * mask, x)
+    assert "1.7, the value of t" in factor(lambda x, t: x * t, lambda g, x, t: (g, (g * x).sum()), x, t)
+    image, shift = numbers(2, 3, 4, 5), numbers(3, 1, 1)
+    bias = factor(lambda x, b: x + b, lambda g, x, b: (g, g.mean((0, 2, 3))[:, None, None]), image, shift)
+    assert "1/40, the size of axes 0, 2, 3 of the output together" in bias
+    loss = factor(lambda x: (x**2).sum() / 5, lambda g, x: 2 * g * x / 3, numbers(5, 3))
+    assert "5/3, the size of axis 0 of the input in place of the size of axis 1 of the input" in loss

@@ -197,6 +197,7 @@ def _known_factors(e: Evidence) -> Iterator[tuple[float, str]]:
                 sizes.setdefault(n, f"the size of axis {i} of {p.input}")
     for n, name in sizes.items():
         yield float(n), f"{n}, {name}"
+    yield from _values_and_products(e)
     for n, name in sizes.items():  # roots and neighbours of sizes only where no size fits
         yield math.sqrt(n), f"sqrt({n}), the root of {name.removeprefix('the ')}"
         if n > 3:
@@ -206,10 +207,13 @@ def _known_factors(e: Evidence) -> Iterator[tuple[float, str]]:
     result = np.unique(np.abs(e.result))
     if result.size == 1 and result[0] > 0:
         yield float(result[0]), "the result itself"
-    for n, name in sizes.items():
-        share = (n - 1) / n
-        yield share, f"{n - 1}/{n}, of {name}: the variance with n or with n - 1, biased or unbiased"
+    single = bool((e.alive(e.numeric).sum(1) <= 1).all())  # a function of single elements knows no variance
+    for n, name in () if single else sizes.items():
+        share, other = (n - 1) / n, f", or {sizes[n - 1]} in its place" if n - 1 in sizes else ""
+        yield share, f"{n - 1}/{n}, of {name}: the variance with n or with n - 1, biased or unbiased{other}"
         yield math.sqrt(share), f"sqrt({n - 1}/{n}), of {name}: the variance with n or with n - 1, biased or unbiased"
+    for (n, name), (m, other) in itertools.permutations(sizes.items(), 2):
+        yield n / m, f"{n}/{m}, {name} in place of {other}"
     for value, name in (
         (math.sqrt(2), "sqrt(2)"),
         (math.pi, "pi"),
@@ -217,6 +221,20 @@ def _known_factors(e: Evidence) -> Iterator[tuple[float, str]]:
         (math.log(2), "ln 2"),
     ):
         yield value, name
+
+
+def _values_and_products(e: Evidence) -> Iterator[tuple[float, str]]:
+    """An input that is one number, as a temperature; what a mean over several axes divides by."""
+    for name, values in e.inputs.items():
+        value = abs(float(values.reshape(-1)[0])) if values.size == 1 else 0.0
+        if value > 0:
+            yield value, f"{value:g}, the value of {name}"
+    shape = e.pair.output_shape
+    for count in range(2, len(shape)):
+        for axes in itertools.combinations(range(len(shape)), count):
+            total = math.prod(shape[a] for a in axes)
+            if total > 1:
+                yield float(total), f"{total}, the size of axes {', '.join(map(str, axes))} of the output together"
 
 
 def swapped_inputs(e: Evidence) -> Iterator[str]:
