@@ -299,3 +299,28 @@ def test_an_operation_may_run_inside_another() -> None:
     with pytest.raises(RuntimeError, match="told once"):
         failing(tg.ones(1))
     assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.clip(x, 0.0, 1.0),
+        lambda x: np.clip(x, None, 2.0),
+        np.round,
+        np.transpose,
+        lambda x: np.reshape(x, (4,)),
+        np.argmax,
+        lambda x: np.argmax(x, 1),
+        np.cumsum,
+        np.argsort,
+        lambda x: np.repeat(x, 2),
+        np.linalg.inv,
+        lambda x: np.take(x, 0),
+    ],
+)
+def test_numpys_functions_of_a_tensor_give_a_tensor(function: Any) -> None:
+    """As in PyTorch: images + noise, clipped by np.clip, go into the model."""
+    torch = pytest.importorskip("torch")
+    wanted, found = (function(t.tensor([[4.0, 1.0], [2.0, -3.0]])) for t in (torch, tg))
+    assert isinstance(wanted, torch.Tensor) and isinstance(found, tg.Tensor)
+    assert str(found.dtype) == str(wanted.dtype) and found.tolist() == wanted.tolist()

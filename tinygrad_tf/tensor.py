@@ -237,6 +237,10 @@ class Tensor(
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What NumPy's functions that are no ufuncs, as np.clip and np.transpose, make of this tensor is one, too."""
+        return engine.make(np.asarray(array))
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """np.float64(2.0) * x is our product; NumPy's other functions work on the values and give a tensor.
 
