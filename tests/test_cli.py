@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -87,6 +88,29 @@ def test_a_text_of_one_character_is_told_to_teach_nothing(text, capsys):
     out = capsys.readouterr().out
     assert "1 different one;" in out and "there is nothing to learn" in out
     assert "lowest at step" not in out  # it is 0 at each
+
+
+def test_a_rate_of_zero_is_told_to_teach_nothing(text, capsys):
+    assert train(text, "--out", "run", "--steps", "2", "--learning-rate", "0") == 0
+    assert "note       at --learning-rate 0 every weight stays as it is" in capsys.readouterr().out
+
+
+def test_equal_runs_write_equal_bytes(text):
+    for name in ("one", "other"):
+        assert train(text, "--out", name, "--steps", "2") == 0
+    for kind in ("weights", "optimizer"):
+        one, other = (Path(name, f"checkpoints/step-00000002/{kind}.safetensors") for name in ("one", "other"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_measured(text, capsys, monkeypatch):
+    monkeypatch.setattr("tinygrad_tf.cli.train.measured_trainer", lambda *_: pytest.fail("too late"))
+    closed = lambda *_, **__: (_ for _ in ()).throw(PermissionError(errno.EACCES, "Permission denied"))  # noqa: E731
+    monkeypatch.setattr("tempfile.mkdtemp", closed)
+    for words in ((), ("--out", "a/b")):
+        err = refused(capsys, "train", text, "--context", "8", *words)
+        assert "cannot be written: Permission denied; choose another --out" in err
+    assert os.listdir() == ["text.txt"]
 
 
 def test_the_default_text_and_folder(text, capsys):
@@ -422,7 +446,8 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
         ("train text.txt --context 100", "validation split has 72 characters of 720, needs at least 101"),
         ("train text.txt --out full", "full: exists and is not empty; choose another --out"),
         ("train text.txt --out text.txt", "text.txt: is a file; choose another --out"),
-        ("train text.txt --context 8 --out text.txt/run", "text.txt/run: cannot be written"),
+        ("train text.txt --context 8 --out text.txt/run", "text.txt/run: cannot be written: Not a directory; choose"),
+        ("train text.txt --context 8 --out nowhere", "nowhere: is a link that leads nowhere; choose another --out"),
         ("train text.txt --encoding latin-99", "--encoding 'latin-99' is not known"),
         ("train text.txt --encoding utf\0", "--encoding 'utf\\x00' is not known"),
         ("train wide.txt", "(for example --encoding utf-32)"),
@@ -477,6 +502,7 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
 )
 def test_bad_input_is_one_line_and_exit_code_2(text, capsys, words, message):
     Path("empty.txt").touch()
+    Path("nowhere").symlink_to("none")
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("wide.txt").write_bytes("wide".encode("utf-32"))
     Path("full").mkdir()
@@ -695,7 +721,7 @@ def test_help_fits_the_terminal_and_cuts_nothing_off(capsys, monkeypatch, column
             for word in [*parameter.opts, *parameter.secondary_opts]:
                 assert not word.startswith("-") or re.search(rf"(?<![\w-]){word}(?![\w-])", out), word
         assert "…" not in out and "..." not in out.replace("]...", "").replace(" COMMAND [ARGS]...", "")
-        assert "list[" not in out and "<bool>" not in out
+        assert "list[" not in out and "<bool>" not in out and "{" not in out
 
 
 def test_live_display_fits_a_terminal_line(capsys, monkeypatch):

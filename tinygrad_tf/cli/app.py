@@ -14,7 +14,7 @@ import typer
 from tinygrad_tf._signals import COMMAND
 from tinygrad_tf.cli.bench import command as bench
 from tinygrad_tf.cli.interrupts import Ending
-from tinygrad_tf.cli.options import argument, nearest, option, read_number, read_settings, with_settings
+from tinygrad_tf.cli.options import PlainUsage, argument, nearest, option, read_number, read_settings, with_settings
 from tinygrad_tf.utils.errors import InputError
 
 Job = Callable[[], int]
@@ -36,7 +36,7 @@ def _program(version: Annotated[bool, typer.Option("--version", help="Show the v
         raise typer.Exit()
 
 
-@app.command("train")
+@app.command("train", cls=PlainUsage)
 @with_settings
 def _train(
     settings: dict[str, Any],
@@ -88,7 +88,7 @@ def _train(
     return job
 
 
-@app.command("sample")
+@app.command("sample", cls=PlainUsage)
 def _sample(
     run: Annotated[str, argument("RUN")],
     prompt: Annotated[str, option("The text to go on from.", "TEXT", "a line break")] = "",
@@ -148,7 +148,7 @@ def _sample(
     return job
 
 
-@app.command("gradcheck")
+@app.command("gradcheck", cls=PlainUsage)
 def _gradcheck(
     targets: Annotated[list[str] | None, argument("FILE.py[::NAME]")] = None,
     shape: Annotated[
@@ -174,7 +174,7 @@ def _gradcheck(
     return job
 
 
-app.command("bench")(bench)
+app.command("bench", cls=PlainUsage)(bench)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

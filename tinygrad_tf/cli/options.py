@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from tinygrad_tf.training.config import TrainConfig, flag, kind, parse_number
 from tinygrad_tf.utils.errors import InputError
@@ -33,6 +34,13 @@ OTHER_NAMES = {
     "max-new-tokens": "length",
     "start": "prompt",
 }
+
+
+class PlainUsage(typer.core.TyperCommand):
+    """A command whose usage line says RUN, as all other lines do: newer versions of typer put braces around it."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 def argument(metavar: str) -> Any:

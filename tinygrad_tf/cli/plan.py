@@ -106,6 +106,8 @@ def tell_plan(display: PlainDisplay, trainer: Trainer, measured: Calibration) ->
         bits = {"high": 16, "medium": 8}[c.matmul_precision]
         note = "where the processor has matrix tiles, sums in float32; for all bits --matmul-precision highest"
         tell(display, "products", f"of about {bits} bits {note}")
+    if c.learning_rate == 0.0:
+        tell(display, "note", "at --learning-rate 0 every weight stays as it is: nothing will be learnt")
     if trainer.step < c.decay <= c.warmup:
         tell(display, "note", f"the learning rate rises for {c.warmup} steps, and the run has only {c.steps}")
     seconds = expected_seconds(trainer, measured)

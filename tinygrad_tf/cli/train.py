@@ -31,7 +31,7 @@ from tinygrad_tf.cli.plan import (
 )
 from tinygrad_tf.cli.session import go, sample_text
 from tinygrad_tf.training.calibrate import calibrate, steps_for
-from tinygrad_tf.training.checkpoint import Run, check_free, new_folder
+from tinygrad_tf.training.checkpoint import Run, check_free, check_writable, new_folder
 from tinygrad_tf.training.config import TrainConfig, flag
 from tinygrad_tf.training.loop import TrainingError
 from tinygrad_tf.training.overfit import lowest_loss, overfit_one_batch
@@ -82,6 +82,8 @@ def _train(request: Request) -> int:
     config = TrainConfig(**{**preset("small" if request.preset is None else request.preset), **request.settings})
     if request.out is not None:
         check_free(Path(request.out))
+    if not request.dry_run and not request.overfit:
+        check_writable(_folder(request))
     data = _read(request)
     split_tokens(data.tokens, config.context, config.validation_fraction)  # long enough?
     check_memory(config, data)
@@ -129,13 +131,19 @@ def _begin(config: TrainConfig, data: Data, request: Request, display: PlainDisp
             trainer, measured = fitting_trainer(config, data, request.minutes, set(request.settings))
     tell_model(display, trainer.config, trainer.model)
     tell_plan(display, trainer, measured)
-    name = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = Path(request.out) if request.out is not None else new_folder(Path("runs"), name)
+    folder = _folder(request)
     run = Run.create(folder, trainer.config, data.tokenizer, data.tokens, data.text)
     tell(display, "run folder", folder)
     trainer.use_tokens(run.tokens())
     with run.lock():
         return go(run, trainer, display)
+
+
+def _folder(request: Request) -> Path:
+    """Where a run that begins now is written."""
+    if request.out is not None:
+        return Path(request.out)
+    return new_folder(Path("runs"), datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
 
 
 def _resume(run: Run, request: Request, display: PlainDisplay) -> int:

@@ -20,6 +20,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.training.config import TrainConfig
-from tinygrad_tf.training.files import locked, read_json, write_json
+from tinygrad_tf.training.files import arrays_as_bytes, locked, read_json, write_json
 from tinygrad_tf.training.loop import Arrays, TrainerState
 from tinygrad_tf.training.trainer import Record, Trainer
 from tinygrad_tf.utils.data import CharTokenizer, load_tokens, save_tokens
@@ -181,16 +182,14 @@ class Run:
         return self.folder / "checkpoints" / name
 
     def _write(self, target: Path, state: TrainerState) -> None:
-        from safetensors.numpy import save
-
         target.parent.mkdir(exist_ok=True)
         part = target.with_name(f".{target.name}.part")
         for leftover in (part, target):  # of a crash: checkpoint.json does not name it
             shutil.rmtree(leftover, ignore_errors=True)
         part.mkdir()
         step = {"format": str(FORMAT), "step": str(state.progress["step"])}
-        write_atomically(part / "weights.safetensors", save(state.weights, {**step, "kind": "weights"}))
-        write_atomically(part / "optimizer.safetensors", save(state.optimizer, {**step, "kind": "optimizer"}))
+        for kind, arrays in (("weights", state.weights), ("optimizer", state.optimizer)):
+            write_atomically(part / f"{kind}.safetensors", arrays_as_bytes(arrays, {**step, "kind": kind}))
         write_json(part / "state.json", {"format": FORMAT, **state.progress})
         os.rename(part, target)
         sync_folder(target.parent)
@@ -253,8 +252,9 @@ class Run:
 def check_free(folder: Path) -> None:
     """An InputError when a run cannot be made there because something is there already."""
     if not os.path.isdir(folder):  # also where the name is too long to ask
-        if os.path.exists(folder):
-            raise InputError(f"{folder}: is a file; choose another --out")
+        if os.path.lexists(folder):
+            what = "is a file" if os.path.exists(folder) else "is a link that leads nowhere"
+            raise InputError(f"{folder}: {what}; choose another --out")
         return
     try:
         empty = not any(folder.iterdir())
@@ -263,6 +263,17 @@ def check_free(folder: Path) -> None:
     if not empty:
         again = f"go on with --resume {folder}, or" if (folder / "config.json").exists() else ""
         raise InputError(f"{folder}: exists and is not empty; {again} choose another --out".replace("  ", " "))
+
+
+def check_writable(folder: Path) -> None:
+    """An InputError when nothing can be written there, found by trying, so that no time is lost before it is told."""
+    try:
+        there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+        with tempfile.TemporaryDirectory(prefix=".tinygrad-tf-", dir=there):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"{folder}: cannot be written: {why}; choose another --out") from None
 
 
 def new_folder(parent: Path, name: str) -> Path:

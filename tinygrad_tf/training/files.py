@@ -1,12 +1,14 @@
-"""JSON files with a format version, and folders that one process writes at a time."""
+"""JSON files with a format version, files of arrays, and folders that one process writes at a time."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from tinygrad_tf.utils.errors import InputError
 from tinygrad_tf.utils.files import write_atomically
@@ -32,6 +34,17 @@ def read_json(path: Path, formats: tuple[int, ...] = (1,)) -> dict[str, Any]:
         known = ", ".join(map(str, formats))
         raise InputError(f"{path}: has format {value['format']!r}; this version of tinygrad-tf knows {known} only")
     return value
+
+
+def arrays_as_bytes(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file. The library puts metadata in any order, but equal runs are to write equal bytes."""
+    from safetensors.numpy import save
+
+    data = save(dict(arrays))
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.dumps({"__metadata__": dict(metadata), **json.loads(data[8:start])}, separators=(",", ":"))
+    header += " " * (-len(header) % 8)  # arrays begin at a multiple of 8 bytes
+    return b"".join([len(header).to_bytes(8, "little"), header.encode("ascii"), memoryview(data)[start:]])
 
 
 @contextlib.contextmanager
