@@ -287,7 +287,7 @@ def test_no_signal_meets_half_of_an_update_or_of_a_file(text, capsys, monkeypatc
 
 
 def test_a_signal_that_is_lost_ends_the_process_all_the_same(tmp_path):
-    """In a destructor Python prints an exception and forgets it."""
+    """In a destructor Python prints an exception and forgets it. Here it comes again, long before GRACE is over."""
     code = """
 import os, signal, sys, time
 from tinygrad_tf.cli import app, interrupts
@@ -302,6 +302,30 @@ def train(request):
     while True:
         time.sleep(0.01)
 
+interrupts.GRACE = 60
+import tinygrad_tf.cli.train
+tinygrad_tf.cli.train.train = train
+sys.argv = ["tinygrad-tf", "train"]
+sys.exit(app.run())
+"""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=100, check=False)
+    assert done.returncode == 143 and done.stderr == b"tinygrad-tf train: stopped\n"
+
+
+def test_a_command_that_answers_no_signal_ends_all_the_same(tmp_path):
+    code = """
+import os, signal, sys, time
+from contextlib import suppress
+from tinygrad_tf.cli import app, interrupts
+
+def train(request):
+    with suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    while True:
+        time.sleep(0.01)
+
 interrupts.GRACE = 0.5
 import tinygrad_tf.cli.train
 tinygrad_tf.cli.train.train = train
@@ -310,7 +334,7 @@ app.run()
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=100, check=False)
-    assert done.returncode == 143 and done.stderr.splitlines()[-1] == b"tinygrad-tf: stopped"
+    assert done.returncode == 143 and done.stderr == b"tinygrad-tf: stopped\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -409,6 +433,7 @@ def test_a_run_without_a_checkpoint_begins_when_it_is_resumed(text, capsys, monk
     "words, message",
     [
         ("train --dropuot 0.1", "there is no option --dropuot; did you mean --dropout?"),
+        ("sample --temp 0.1", "there is no option --temp; did you mean --temperature?"),
         ("train --dropuot=0.1", "there is no option --dropuot; did you mean --dropout?"),
         ("train --learning_rate 1", "did you mean --learning-rate?"),
         ("train --n_layer=2", "there is no option --n_layer; its name here is --layers"),

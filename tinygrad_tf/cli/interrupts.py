@@ -8,6 +8,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,24 +19,41 @@ from tinygrad_tf._signals import leave, numbers
 
 GRACE = 5.0  # seconds in which a command that was interrupted must have ended
 PATIENCE = 3.0  # seconds that the step, or the evaluation, which is under way may still take
+SOON = 0.05  # seconds after which an exception that was lost comes again
 AGAIN = 1.0  # seconds after which an interruption that was lost is repeated
 
 
 class Handlers:
-    """Has signals answered by `answer(number)` in a block; what was before comes back behind it."""
+    """Has signals answered by `answer(first)` in a block; what was before comes back behind it.
+
+    An exception can be lost: where it meets a destructor or a callback of compiled code, Python prints it and goes on.
+    A KeyboardInterrupt that was lost is not printed, and comes again.
+    """
 
     def __init__(self) -> None:
         self.received: int | None = None  # the first signal
+        self.lost = False
         self._before: dict[int, Any] = {}
+        self._hook_before: Any = None
 
     def __enter__(self) -> Any:
         if threading.current_thread() is threading.main_thread():  # others may set none
             self._before = {number: signal.signal(number, self._handle) for number in numbers()}
+            self._hook_before, sys.unraisablehook = sys.unraisablehook, self._forgotten
         return self
 
     def __exit__(self, *error: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._hook_before is not None:
+            sys.unraisablehook = self._hook_before
+
+    def _forgotten(self, what: Any) -> None:
+        if not issubclass(what.exc_type, KeyboardInterrupt):
+            self._hook_before(what)
+            return
+        self.lost = True
+        _later(SOON, _thread.interrupt_main)
 
     def _handle(self, number: int, frame: object) -> None:
         first = self.received is None
@@ -49,8 +67,8 @@ class Handlers:
 class Ending(Handlers):
     """A signal raises KeyboardInterrupt, so that what was begun is cleaned up.
 
-    A second one does not disturb that. An exception can be lost: where it meets a destructor or a callback of compiled
-    code, Python drops it and goes on. So where the process is the command's `own`, it ends some seconds later anyway.
+    A second one does not disturb that. If it is never answered, as in a loop of compiled code, the process ends some
+    seconds later anyway, where it is the command's `own`.
     """
 
     def __init__(self, own: bool) -> None:
@@ -60,7 +78,8 @@ class Ending(Handlers):
     def answer(self, first: bool) -> None:
         if first and self.own:
             _later(GRACE, lambda: leave(self.received or signal.SIGINT))
-        if first or not self.own:
+        if first or self.lost or not self.own:
+            self.lost = False
             raise KeyboardInterrupt
 
 

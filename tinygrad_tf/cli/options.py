@@ -115,5 +115,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
     if known in words:
         return f"; its name here is {known}"
     found = difflib.get_close_matches(word.replace("_", "-"), words, 1, 0.6)
+    begun = [other for other in words if len(name) > 2 and other.startswith(f"--{name}")]
     longer = [other for other in words if len(name) > 1 and name in other]
-    return f"; did you mean {(found or longer)[0]}?" if found or longer else ""
+    likely = begun or found or longer
+    return f"; did you mean {likely[0]}?" if likely else ""
