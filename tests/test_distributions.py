@@ -30,6 +30,9 @@ MADE: dict[str, Callable[[ModuleType, ModuleType, Any], Any]] = {
     "RelaxedOneHotCategorical of weights": lambda t, d, x: d.RelaxedOneHotCategorical(
         t.tensor(2.0, dtype=x.dtype), x.exp()
     ),
+    "RelaxedBernoulli": lambda t, d, x: d.RelaxedBernoulli(t.tensor(0.7, dtype=x.dtype), x.sigmoid()),
+    "RelaxedBernoulli of logits": lambda t, d, x: d.RelaxedBernoulli(t.tensor(0.3, dtype=x.dtype), logits=x),
+    "OneHotCategoricalStraightThrough": lambda t, d, x: d.OneHotCategoricalStraightThrough(logits=x),
     "Geometric": lambda t, d, x: d.Geometric(x.sigmoid()),
     "Geometric of logits": lambda t, d, x: d.Geometric(logits=x),
     "OneHotCategorical": lambda t, d, x: d.OneHotCategorical(logits=x),

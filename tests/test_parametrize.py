@@ -185,3 +185,10 @@ def test_cached_values_are_computed_once_and_buffers_can_be_parametrized() -> No
 def test_misuse_is_told(call: Callable[[Any], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call(nn.Linear(2, 2))
+
+
+def test_a_normed_weight_prints_as_pytorchs() -> None:
+    torch = pytest.importorskip("torch")
+    for name in ("weight_norm", "spectral_norm"):
+        wanted, found = (repr(getattr(t.nn.utils.parametrizations, name)(t.nn.Linear(2, 3))) for t in (torch, tg))
+        assert found == wanted

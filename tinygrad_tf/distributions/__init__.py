@@ -35,6 +35,10 @@ from tinygrad_tf.distributions.multinomial import Multinomial as Multinomial
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal as MultivariateNormal
 from tinygrad_tf.distributions.normal import Normal as Normal
 from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical as OneHotCategorical
+from tinygrad_tf.distributions.one_hot_categorical import (
+    OneHotCategoricalStraightThrough as OneHotCategoricalStraightThrough,
+)
+from tinygrad_tf.distributions.relaxed_categorical import RelaxedBernoulli as RelaxedBernoulli
 from tinygrad_tf.distributions.relaxed_categorical import RelaxedOneHotCategorical as RelaxedOneHotCategorical
 from tinygrad_tf.distributions.student_t import StudentT as StudentT
 from tinygrad_tf.distributions.transformed_distribution import (
@@ -81,7 +85,9 @@ __all__ = [
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
     "Poisson",
+    "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
     "SigmoidTransform",
     "SoftplusTransform",

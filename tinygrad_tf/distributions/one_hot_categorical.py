@@ -34,3 +34,17 @@ class OneHotCategorical(Distribution):
     @property
     def variance(self) -> Tensor:
         return self.probs * (1 - self.probs)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical, whose rsample() has the gradient of its probabilities (Bengio et al., 2013).
+
+    >>> import tinygrad_tf as tg
+    >>> logits = tg.zeros(3, requires_grad=True)
+    >>> OneHotCategoricalStraightThrough(logits=logits).rsample()[0].backward()
+    >>> logits.grad
+    tensor([ 0.2222, -0.1111, -0.1111])
+    """
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())

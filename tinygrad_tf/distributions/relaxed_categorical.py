@@ -1,4 +1,4 @@
-"""One of several, made soft, so that gradients reach the probabilities."""
+"""One of several, or of two, made soft, so that gradients reach the probabilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from tinygrad_tf import creation
 from tinygrad_tf.distributions.categorical import Categorical
-from tinygrad_tf.distributions.distribution import Distribution, eps
+from tinygrad_tf.distributions.distribution import Distribution, OfChance, eps
+from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
 
@@ -39,3 +40,27 @@ class RelaxedOneHotCategorical(Distribution):
         temperature = self.temperature if isinstance(self.temperature, Tensor) else creation.tensor(self.temperature)
         constant = math.lgamma(count) + (count - 1) * temperature.to(x.dtype).log()
         return (scores - scores.logsumexp(-1, keepdim=True)).sum(-1) + constant - x.sum(-1)
+
+
+class RelaxedBernoulli(OfChance):
+    """sigmoid((logits + logistic noise) / temperature): near 0 or 1 if it is cold (Maddison et al., 2017, appendix B).
+
+    >>> import tinygrad_tf as tg
+    >>> RelaxedBernoulli(0.5, probs=tg.tensor([0.2, 0.7])).rsample().shape
+    torch.Size([2])
+    """
+
+    def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
+        super().__init__(probs, logits, validate_args)
+        self.temperature = temperature
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        u = creation.rand(self._extended(sample_shape), dtype=self.logits.dtype)
+        u = u.clamp(eps(u), 1 - eps(u))
+        return ((u.log() - (-u).log1p() + self.logits) / self.temperature).sigmoid()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        temperature = self.temperature if isinstance(self.temperature, Tensor) else creation.tensor(self.temperature)
+        away = self.logits - value.logit() * self.temperature
+        density = temperature.to(value.dtype).log() + away - 2.0 * F.softplus(away)
+        return density - value.log() - (-value).log1p()

@@ -17,7 +17,7 @@ def _norm(v: Tensor, dim: int | None) -> Tensor:
     return (v * v).sum(axes, keepdim=dim is not None).sqrt()
 
 
-class WeightNorm(Module):
+class _WeightNorm(Module):
     """w = g v / |v|, with a length g for each entry of axis `dim` (Salimans and Kingma, 2016)."""
 
     def __init__(self, dim: int | None = 0):
@@ -39,7 +39,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     >>> [name for name, _ in layer.named_parameters()][1:]
     ['parametrizations.weight.original0', 'parametrizations.weight.original1']
     """
-    return parametrize.register_parametrization(module, name, WeightNorm(dim), unsafe=True)
+    return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
 
 class OldWeightNorm:

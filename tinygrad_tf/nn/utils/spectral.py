@@ -43,7 +43,7 @@ def _check_iterations(count: int) -> None:
         raise ValueError(f"spectral_norm: n_power_iterations must be at least 1, got {count}")
 
 
-class SpectralNorm(Module):
+class _SpectralNorm(Module):
     """The parametrization: weight to weight / its largest singular value; a vector to one of length 1."""
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
@@ -89,7 +89,7 @@ def spectral_norm(
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
-    norm = SpectralNorm(weight, n_power_iterations, _axis(module, dim), eps)
+    norm = _SpectralNorm(weight, n_power_iterations, _axis(module, dim), eps)
     return parametrize.register_parametrization(module, name, norm)
 
 
