@@ -160,6 +160,17 @@ class Network:
         return g
 
 
+class ByName:
+    """A network whose loss returns the gradients of its parameters by name."""
+
+    def __init__(self, factor: float = 1.0):
+        self.params, self.factor = {"W": W.copy(), "b": numbers(2)}, factor
+
+    def loss(self, x: np.ndarray, y: np.ndarray) -> tuple[Any, dict[str, np.ndarray]]:
+        loss, d = softmax_loss(x @ self.params["W"] + self.params["b"], y)
+        return loss, {"W": x.T @ d, "b": self.factor * d.sum(0)}
+
+
 class Table:
     def __init__(self, add: bool):
         self.weight, self.weight_grad, self.add = W.copy(), np.zeros_like(W), add
@@ -201,6 +212,15 @@ def test_parameters_in_lists_dicts_and_inner_layers() -> None:
         "layers[1].W": "wrong",
         "layers[1].b": "right",
     }
+
+
+def test_a_network_whose_loss_returns_gradients_by_name() -> None:
+    y = np.array([0, 1, 1])
+    network = ByName()
+    before = network.params["W"].copy()
+    assert verdicts(network.loss, None, (X, y)) == {"W": "right", "b": "right"}
+    np.testing.assert_array_equal(network.params["W"], before)
+    assert verdicts(ByName(2.0).loss, None, (X, y)) == {"W": "right", "b": "wrong"}
 
 
 def test_a_layer_that_is_given_whole_numbers_alone() -> None:

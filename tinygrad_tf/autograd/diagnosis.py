@@ -149,7 +149,11 @@ def rounded(e: Evidence) -> Iterator[str]:
     if worst < 1e-2 and np.array_equal(short, e.analytic):
         yield "rounded to float16: all of its numbers are such as float16 has; is there a short dtype in backward?"
     elif worst < LOOSE:
-        why = "as if backward worked in float32 somewhere" if worst < 1e-6 else "a constant or a step is inexact"
+        why = (
+            "as if backward worked in float32 somewhere, or without an eps of forward"
+            if worst < 1e-6
+            else "a constant or a step is inexact"
+        )
         yield f"right to {max(1, int(-math.log10(worst)))} digits, {why}: keep to float64, or allow for it with rtol"
 
 

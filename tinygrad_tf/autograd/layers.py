@@ -73,6 +73,17 @@ def find_held(layer: Any, arguments: Sequence[Any], run: Callable[[], Any]) -> l
     return list(found.values())
 
 
+def held_by_name(owner: Any, gradients: Any, read: Callable[[str], Any]) -> list[Held]:
+    """The parameters of a network, in its dict `params`, whose loss returns their gradients by the same names.
+
+    None if it does not. read(name) gives the gradient that was returned last.
+    """
+    params = getattr(owner, "params", None)
+    if not isinstance(params, dict) or not isinstance(gradients, dict) or not any(k in params for k in gradients):
+        return []
+    return [Held(k, v, partial(read, k), [(params, k)]) for k, v in params.items() if _is_float(v)]
+
+
 def _layers(layer: Any, prefix: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """The attributes of a layer and of all layers inside of it, with what their names begin with."""
     seen = set() if seen is None else seen

@@ -14,7 +14,7 @@ from tinygrad_tf.autograd.arguments import names_of, positional, refuse_foreign,
 from tinygrad_tf.autograd.check import Settings, examine
 from tinygrad_tf.autograd.conventions import adapted, arguments_of, check_call, gradients_of, outputs_of
 from tinygrad_tf.autograd.gradcheck import GradcheckWarning, decide
-from tinygrad_tf.autograd.layers import Held, find_held, holds_arrays, layer_of
+from tinygrad_tf.autograd.layers import Held, find_held, held_by_name, holds_arrays, layer_of
 from tinygrad_tf.autograd.report import Report
 from tinygrad_tf.autograd.subjects import ArraySubject, Input
 from tinygrad_tf.graph import Tensor
@@ -40,8 +40,9 @@ def check_backward(
     do, too: backward(grad_output) is then called right after forward, and the parameters that the layer holds are
     checked as well, where their gradients lie beside them (layers.py). With several outputs (a tuple), backward gets
     the gradients of all of them first. A backward that takes what forward takes, by the same names, is taken for the
-    derivative of a loss, or of each element; with backward=None forward returns (loss, gradients). inputs: an array or
-    a tuple; float arrays are checked (float64 is best), all else is handed through.
+    derivative of a loss, or of each element; with backward=None forward returns (loss, gradients), as a network does
+    whose gradients have the names of its `params`. inputs: an array or a tuple; float arrays are checked (float64 is
+    best), all else is handed through.
 
     >>> import numpy as np
     >>> report = check_backward(lambda x: x**2, lambda g, x: 2 * x * g, np.array([1.0, 2.0]))
@@ -67,11 +68,14 @@ class _Pair:
         self.arguments = [_copy(x) if isinstance(x, np.ndarray) else x for x in given]
         self.names = names_of(self.forward, len(given))
         self.places = [i for i, x in enumerate(self.arguments) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+        self.held: list[Held] = []
+        self.by_name: dict[str, Any] = {}
+        if backward is None:
+            self._find_network(forward)
         self.checked = [Input(self.names[i], self.arguments[i]) for i in self.places]
         self.integers = [x for x in self.arguments if isinstance(x, np.ndarray) and x.dtype.kind in "iu"]
-        self.held: list[Held] = []
         layer = layer_of(forward, backward)
-        if not self.places and not (layer is not None and holds_arrays(layer)):
+        if not self.places and not self.held and not (layer is not None and holds_arrays(layer)):
             self._refuse()
         result = self._first()
         self.cached = _has_cache(result, self.backward, len(given)) if cache is None else cache
@@ -79,7 +83,9 @@ class _Pair:
         self.alone = not self.cached and _takes_gradients_alone(self.backward, self.count)
         self.output_names = ["the output"] if self.count == 1 else [f"output {i}" for i in range(self.count)]
         if layer is not None:
-            self._find_held(layer)
+            ones = [np.ones(o.shape, o.dtype) for o in self.evaluate()]
+            self.held = find_held(layer, self.arguments, lambda: self._back(ones))
+        self._name_held()
         for x in self.checked:
             if x.array.dtype != np.float64:
                 line = f"check_backward: {x.name} is {x.array.dtype}, too coarse for a sharp check; use float64"
@@ -104,9 +110,16 @@ class _Pair:
                 raise ValueError(f"forward changed its input {x.name} in place; let it work on a copy (.copy())")
         return result
 
-    def _find_held(self, layer: Any) -> None:
-        ones = [np.ones(o.shape, o.dtype) for o in self.evaluate()]
-        self.held = find_held(layer, self.arguments, lambda: self._back(ones))
+    def _find_network(self, loss: Callable[..., Any]) -> None:
+        """The parameters of the network whose method returns the loss and their gradients; its data may have none."""
+        found = loss(*self.arguments)
+        gradients = found[1] if isinstance(found, tuple) and len(found) == 2 else None
+        self.held = held_by_name(getattr(loss, "__self__", None), gradients, lambda name: self.by_name.get(name))
+        if self.held and gradients is not None:
+            self.places = [i for i in self.places if self.names[i] in gradients]
+            self.by_name = gradients
+
+    def _name_held(self) -> None:
         taken = {x.name for x in self.checked}
         self.checked += [Input(f"parameter {h.name}" if h.name in taken else h.name, h.array) for h in self.held]
         if not self.checked:
@@ -145,6 +158,8 @@ class _Pair:
             if not np.array_equal(x.array, values, equal_nan=True):
                 x.array[...] = values
                 raise ValueError(f"backward changed the input {x.name} in place; let it work on a copy (.copy())")
+        if self.held and isinstance(returned, dict):
+            self.by_name, returned = returned, {k: v for k, v in returned.items() if k in self.names}
         found = gradients_of(returned, self.places, self.names) if self.places else []
         return [None if g is None else np.array(g) for g in [*found, *(h.gradient() for h in self.held)]]
 
