@@ -178,7 +178,10 @@ def test_a_file_that_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"cannot be imported: SystemExit: 3"):
         find(str(path))
     path.write_text("x = 3")
-    with pytest.raises(TargetError, match=r"nothing to check"):
+    with pytest.raises(TargetError, match=r"nothing to check by itself: write a function in it, or a module"):
+        find(str(path))
+    path.write_text("def g(x): return x\ndef f(x): return x")
+    with pytest.raises(TargetError, match=r"name one of f, g \(as .*broken.py::f --shape 3,4\), or add f_inputs"):
         find(str(path))
 
 

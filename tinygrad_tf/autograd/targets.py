@@ -76,10 +76,16 @@ def find(target: str, shapes: Shapes = (), seed: int = 0) -> list[Job]:
         return [Job(name, lambda: check(module, name, shapes, seed), path)]
     jobs = [Job(n, partial(check, module, n, (), seed), path) for n, ready in _checkable(module) if ready]
     if not jobs:
-        raise TargetError(
-            f"{path} has nothing to check by itself: name a function (file.py::function), or add NAME_inputs"
-        )
+        raise TargetError(f"{path} has nothing to check by itself: {_what_to_name(path, module)}")
     return jobs
+
+
+def _what_to_name(path: str, module: Any) -> str:
+    names = sorted(name for name, _ in _checkable(module))
+    if not names:
+        return "write a function in it, or a module"
+    which = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+    return f"name {which} (as {path}::{names[0]} --shape 3,4), or add {names[0]}_inputs to the file"
 
 
 def load(path: str) -> Any:
