@@ -894,3 +894,28 @@ def test_gradients_are_clipped_by_a_norm_that_is_known(torch: ModuleType) -> Non
             assert t.nn.utils.clip_grads_with_norm_((p for p in (first, second)), limit, norm) is None
         found.append([norm.item(), *first.grad.tolist(), second.grad.item()])
     assert found[1] == pytest.approx(found[0], rel=1e-6) and found[1][1] == pytest.approx(1.5)
+
+
+def test_sparse_adam_as_in_pytorch() -> None:
+    """Of an embedding that asks for sparse gradients, with a row of padding and rows that come later."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(0)
+        words = t.nn.Embedding(6, 3, padding_idx=0, sparse=True)
+        optimizer = t.optim.SparseAdam(words.parameters(), lr=0.1, betas=(0.8, 0.99))
+        for ids in ([1, 3, 3, 0], [1, 5], [2, 5, 3]):
+            optimizer.zero_grad()
+            (words(t.tensor(ids)) ** 2 + words(t.tensor(ids))).sum().backward()
+            optimizer.step()
+        state = optimizer.state_dict()
+        found.append([words.weight.detach().numpy(), state["state"][0]["exp_avg"].numpy()])
+        found[-1].append(state["state"][0]["step"])
+        assert {k: v for k, v in state["param_groups"][0].items() if k != "params"} == {
+            "lr": 0.1,
+            "betas": (0.8, 0.99),
+            "eps": 1e-8,
+            "maximize": False,
+        }
+    for wanted, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)

@@ -101,6 +101,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "left where it is must not be changed in place, which PyTorch does not notice",
     "optim.LBFGS": "a step of its line search to where the loss is infinite or NaN counts as too long, and a shorter "
     "one is tried; PyTorch's goes on to weights of NaN",
+    "optim.SparseAdam": "gradients are dense: a row whose gradient is 0 throughout counts as one without",
     "optim.lr_scheduler.warmup_cosine": f"{OURS}: the rate of nanoGPT's schedule as a function",
     "optim.lr_scheduler.noam": f"{OURS}: the rate of the Transformer paper's schedule as a function",
     "optim.Optimizer.update_group": f"{OURS}: what an optimiser here defines: one step for one group",

@@ -9,6 +9,7 @@ from tinygrad_tf.optim.muon import Muon
 from tinygrad_tf.optim.older import ASGD, Rprop
 from tinygrad_tf.optim.optimizer import Optimizer
 from tinygrad_tf.optim.sgd import SGD
+from tinygrad_tf.optim.sparse_adam import SparseAdam
 from tinygrad_tf.optim.variants import Adamax, NAdam, RAdam
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]
