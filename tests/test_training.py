@@ -520,6 +520,12 @@ def test_loss_picture(tmp_path):
     assert len(means) == 200 and np.array_equal(steps, means) and means[0] == 13.0
 
 
+def test_a_long_run_has_its_legend_where_it_always_is(tmp_path, monkeypatch):
+    """To search for the best place takes so long among many steps that matplotlib warns of it."""
+    monkeypatch.setattr("matplotlib.legend.Legend._find_best_position", lambda *_, **__: pytest.fail("searched"))
+    draw_loss(tmp_path / "loss.png", [{"step": 1, "loss": 2.0}, {"step": 2, "loss": 1.0}], "run")
+
+
 @pytest.mark.filterwarnings("error")
 def test_the_title_of_a_loss_picture_may_have_letters_that_the_font_lacks(tmp_path):
     draw_loss(tmp_path / "loss.png", [{"step": 1, "loss": 2.0}], "\u8ba4")

@@ -50,7 +50,7 @@ def draw_loss(path: Path, records: Sequence[Mapping[str, Any]], title: str) -> N
     axes.grid(alpha=0.3)
     axes.margins(x=0.02)
     if len(records):
-        axes.legend()
+        axes.legend(loc="upper right")  # losses fall; to look for the best place takes long in a long run
     picture = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # letters of a folder's name that the font lacks are drawn as boxes
