@@ -147,3 +147,18 @@ def test_more_ties_than_the_dtype_can_count_still_share_the_gradient(dtype: Any)
         getattr(x, extreme)().backward()
         assert x.grad is not None and x.grad.dtype == dtype
         assert abs(x.grad[0].item() * 70_000 - 1) < 0.01
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_number_is_not_rounded_before_it_meets_16_bits(dtype: str) -> None:
+    """0.1 x in 16 bits is 0.1 x rounded once, as in PyTorch; also for its gradients."""
+    found = []
+    for t in (pytest.importorskip("torch"), tg):
+        a = np.random.default_rng(0).normal(size=200).astype(np.float32)
+        x = t.tensor(a).to(getattr(t, dtype)).requires_grad_()
+        results = [x * 0.1, 3.3 * x, x / 0.7, x * 257, x[3] * 0.1, x.detach().clone().mul_(1e-5)]
+        gradients = [t.autograd.grad(y.sum(), x)[0] for y in results[:4]]
+        found.append([y.detach().float().numpy() for y in (*results, *gradients)])
+        assert all(y.dtype == x.dtype for y in results)
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -143,6 +143,31 @@ def promoted(name: str, arrays: list[Any]) -> list[Any]:
         return [x.astype(dtype, copy=False) if isinstance(x, np.ndarray) else as_number(x, dtype) for x in arrays]
 
 
+def beside_number(a: Any, b: Any) -> bool:
+    """Whether one of the operands is a Python number and the other 16-bit floats."""
+    kind_a, kind_b = type(a), type(b)
+    if kind_b is float or kind_b is int:
+        return kind_a is ndarray and a.dtype.itemsize == 2 and a.dtype.kind in "fV"
+    return (kind_a is float or kind_a is int) and kind_b is ndarray and b.dtype.itemsize == 2 and b.dtype.kind in "fV"
+
+
+def factors(name: str, arrays: list[Any]) -> list[Any]:
+    """As `promoted`, but a number beside 16-bit floats is not rounded to them: `rounded_once` takes it as it is."""
+    return arrays if beside_number(*arrays) else promoted(name, arrays)
+
+
+def float_factors(name: str, arrays: list[Any]) -> list[Any]:
+    """As `promoted_to_float`, with numbers as `factors` has them."""
+    return arrays if beside_number(*arrays) else promoted_to_float(name, arrays)
+
+
+def rounded_once(function: Any, a: Any, b: Any) -> np.ndarray:
+    """function(a, b) of a number and 16-bit floats: in float32, with only the result rounded, as PyTorch has it."""
+    dtype = a.dtype if isinstance(a, ndarray) else b.dtype
+    wide_a, wide_b = (x.astype(np.float32) if isinstance(x, ndarray) else np.float32(x) for x in (a, b))
+    return np.asarray(function(wide_a, wide_b)).astype(dtype)
+
+
 def promoted_to_float(name: str, arrays: list[Any]) -> list[Any]:
     """As `promoted`, for operations that have no integer result: where no operand is floating point, all become so.
 
