@@ -117,11 +117,27 @@ def test_convolutions_and_their_gradients(
     with pytest.MonkeyPatch.context() as patch:
         for name, value in CUTS[pieces].items():
             patch.setattr(kernels, name, value)
-        found = gradients(x, weight, bias, g, look, groups)
-    for got, want in zip(found, plain_gradients(x, weight, bias, g, look, groups), strict=True):
-        assert got.dtype == dtype and got.shape == want.shape
+        check_gradients(x, weight, bias, g, look, groups)
+
+
+def check_gradients(x: Array, weight: Array, bias: Array, g: Array, look: Look, groups: int) -> None:
+    found, wanted = (way(x, weight, bias, g, look, groups) for way in (gradients, plain_gradients))
+    for got, want in zip(found, wanted, strict=True):
+        assert got.dtype == x.dtype and got.shape == want.shape
         most = max(1.0, float(np.abs(want).max()))
-        np.testing.assert_allclose(got, want, rtol=0, atol=most * (1e-5 if dtype == np.float32 else 1e-12))
+        np.testing.assert_allclose(got, want, rtol=0, atol=most * (1e-5 if x.dtype == np.float32 else 1e-12))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("pieces", CUTS)
+def test_pieces_that_do_not_divide_what_they_cut(pieces: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five channels in twos, seven rows in whatever there is room for, five images in threes."""
+    look = looked_at((9, 7), (2, 1), (1, 2), (1, 1), (0, 1))
+    x, weight, bias = normal(5, 10, 9, 7), normal(34, 5, 2, 1, seed=1), normal(34, seed=2)
+    g = normal(5, 34, *look.places, seed=3)
+    for name, value in CUTS[pieces].items():
+        monkeypatch.setattr(kernels, name, value)
+    check_gradients(*(a.astype(dtype) for a in (x, weight, bias, g)), look, 2)
 
 
 def test_the_cuts_of_these_tests_do_cut(monkeypatch: pytest.MonkeyPatch) -> None:

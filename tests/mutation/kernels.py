@@ -52,6 +52,7 @@ HIT = "hit = upper * number(1 - smoothing) * weight[label]"
 LINEAR = "tests/test_matmul.py", "linear_backward"
 ATTENTION = "tests/test_attention_kernel.py", "test_every_length or test_other_numbers_of_keys"
 TILES = "tests/test_attention_tiles.py", "float32_is_as_exact"
+CONVOLUTION = "tests/test_convolution_kernels.py", "gradients or columns or largest or pieces"
 MUTANTS = [
     rows("softmax", "softmax_backward", "(target[col] - common)", "target[col]"),
     rows("softmax", "softmax_backward", "common += target[col] * weights[col]", "common = target[col] * weights[col]"),
@@ -75,6 +76,12 @@ MUTANTS = [
     KernelMutant("embedding", "target[col] += source[col]", "target[col] = source[col]", ROWS, "embedding"),
     KernelMutant("embedding", "tables[0] if count == 1 else tables.sum(0)", "tables[0]", ROWS, "embedding"),
     KernelMutant("elementwise", "total[col] += (first[col]", "total[col] = (first[col]", *LINEAR),
+    KernelMutant("convolution", "    total[t0 + o] += found", "    total[t0 + o] = found", *CONVOLUTION),
+    KernelMutant("convolution", "s0 + n * count + k, these * depth", "s0 + n * count + k, depth", *CONVOLUTION),
+    KernelMutant("convolution", "min(channels, here - c)\n        for", "channels\n        for", *CONVOLUTION),
+    KernelMutant("windows", "bottom - top, around)", "0, around)", *CONVOLUTION),
+    KernelMutant("windows", "end - left, across, bottom - top, 0)", "end - left, across, 0, 0)", *CONVOLUTION),
+    KernelMutant("pooling", "if found[p] < 0:", "if found[p] < -1:", *CONVOLUTION),
     KernelMutant("_attention_panel", "builder.fsub(g, d)", "g", *ATTENTION),
     KernelMutant("_attention_backward", "range(first, last, KEYS)", "range(first + 1, last, KEYS)", *ATTENTION),
 ]  # fmt: skip
