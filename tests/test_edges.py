@@ -256,8 +256,8 @@ def test_state_dicts_tell_the_version_of_each_module() -> None:
 
 
 @pytest.mark.parametrize("name", ["elu", "selu", "celu"])
-def test_the_slope_at_nan_is_nan_and_that_at_zero_is_that_from_below(name: str) -> None:
-    x = tg.tensor([math.nan, 0.0], requires_grad=True)
+def test_the_slope_at_zero_is_that_from_below(name: str) -> None:
+    x = tg.tensor([0.0], requires_grad=True)
     getattr(F, name)(x).sum().backward()
     assert x.grad is not None
-    assert math.isnan(x.grad[0].item()) and x.grad[1].item() == pytest.approx(1.7581 if name == "selu" else 1, rel=1e-4)
+    assert x.grad.item() == pytest.approx(1.7581 if name == "selu" else 1, rel=1e-4)

@@ -152,7 +152,7 @@ def beside_number(a: Any, b: Any) -> bool:
 
 
 def factors(name: str, arrays: list[Any]) -> list[Any]:
-    """As `promoted`, but a number beside 16-bit floats is not rounded to them: `rounded_once` takes it as it is."""
+    """As `promoted`, but a number beside 16-bit floats is not rounded to them: `times` and `over` take it as it is."""
     return arrays if beside_number(*arrays) else promoted(name, arrays)
 
 
@@ -161,7 +161,17 @@ def float_factors(name: str, arrays: list[Any]) -> list[Any]:
     return arrays if beside_number(*arrays) else promoted_to_float(name, arrays)
 
 
-def rounded_once(function: Any, a: Any, b: Any) -> np.ndarray:
+def times(a: Any, b: Any) -> Any:
+    """a * b, in which a number beside 16-bit floats is not rounded to them."""
+    return _rounded_once(np.multiply, a, b) if beside_number(a, b) else a * b
+
+
+def over(a: Any, b: Any) -> Any:
+    """a / b, with numbers as `times` has them."""
+    return _rounded_once(np.true_divide, a, b) if beside_number(a, b) else a / b
+
+
+def _rounded_once(function: Any, a: Any, b: Any) -> np.ndarray:
     """function(a, b) of a number and 16-bit floats: in float32, with only the result rounded, as PyTorch has it."""
     dtype = a.dtype if isinstance(a, ndarray) else b.dtype
     wide_a, wide_b = (x.astype(np.float32) if isinstance(x, ndarray) else np.float32(x) for x in (a, b))

@@ -16,7 +16,6 @@ from tinygrad_tf._layout import in_order
 from tinygrad_tf.engine import Primitive, Tensor, cast, make, mode, primitive
 from tinygrad_tf.ops._types import (
     as_factor,
-    beside_number,
     category,
     check_broadcast,
     check_floats,
@@ -25,10 +24,11 @@ from tinygrad_tf.ops._types import (
     fitting,
     float_factors,
     float_input,
+    over,
     promoted,
     promoted_to_float,
     result_type,
-    rounded_once,
+    times,
 )
 from tinygrad_tf.regions import wide
 
@@ -79,26 +79,14 @@ def sub(a: Any, b: Any) -> np.ndarray:
 subtracted_from = sub.twin("rsub")  # as PyTorch calls the step of 1 - x
 
 
-@primitive(
-    prepare=factors,
-    a=lambda g, b: mul(g, b) if beside_number(g, b) else g * b,
-    b=lambda g, a: mul(g, a) if beside_number(g, a) else g * a,
-)
+@primitive(prepare=factors, a=lambda g, b: times(g, b), b=lambda g, a: times(g, a))
 def mul(a: Any, b: Any) -> np.ndarray:
-    if beside_number(a, b):
-        return rounded_once(np.multiply, a, b)
-    return kernels.elementwise.multiply(a, b) if large(a, b) else a * b
+    return kernels.elementwise.multiply(a, b) if large(a, b) else times(a, b)
 
 
-@primitive(
-    prepare=float_factors,
-    a=lambda g, b: div(g, b) if beside_number(g, b) else g / b,
-    b=lambda g, a, b: -g * (a / b) / b,
-)
+@primitive(prepare=float_factors, a=lambda g, b: over(g, b), b=lambda g, a, b: -g * (a / b) / b)
 def div(a: Any, b: Any) -> np.ndarray:
-    if beside_number(a, b):
-        return rounded_once(np.true_divide, a, b)
-    return kernels.elementwise.divide(a, b) if large(a, b) else a / b
+    return kernels.elementwise.divide(a, b) if large(a, b) else over(a, b)
 
 
 @primitive(x=lambda g: -g)

@@ -122,7 +122,7 @@ def _exponential_part(x: Tensor, alpha: float, scale: float = 1.0) -> Tensor:
 
     Computed in at least float32, which holds what alpha and scale may be.
     """
-    negative = ~(x > 0)  # a NaN with them: its slope is a NaN, too
+    negative = x <= 0
     below = where(negative, x, 0.0).to(wide(x.array.dtype))
     return where(negative, (expm1(below / scale) * alpha).to(x.dtype), x)
 
