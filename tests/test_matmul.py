@@ -577,6 +577,75 @@ def test_a_linear_layer_of_bfloat16_rounds_once(monkeypatch, tiles, M, K, N):
     assert np.isnan(dweight[2]).all() and np.isnan(dbias[2])
 
 
+@pytest.fixture
+def all_in_pairs(monkeypatch):
+    """Every product of bfloat16 goes to the instructions on pairs of them."""
+    if not _vector.HAS_PAIRS:
+        pytest.skip("needs a processor that multiplies pairs of bfloat16 (AVX512_BF16)")
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
+    monkeypatch.setattr(kernels, "suits_pairs", lambda items, M, N, K: items * M * N * K > 0)
+
+
+def check_bfloat16(found, a, b, bias=0.0):
+    """As a sum of float32 that is as good as NumPy's; once more rounded if it is of bfloat16."""
+    wide = [np.asarray(x, np.float64) for x in (a, b)]
+    exact, size = np.matmul(*wide) + bias, np.matmul(*map(np.abs, wide)) + np.abs(bias)
+    last_bit = 2.0**-8 if found.dtype == BFLOAT16 else 0.0
+    assert found.shape == exact.shape
+    assert np.all(np.abs(found.astype(np.float64) - exact) <= np.abs(exact) * last_bit + size * 2.0**-20)
+
+
+@many
+@given(size, size, size, layout, layout, st.booleans(), st.booleans())
+@example(300, 770, 70, "rows", "columns", False, True)
+@example(300, 771, 70, "columns", "rows", True, False)
+@example(100, 384, 600, "reversed columns", "reversed", True, True)
+@example(1, 2, 1, "rows", "rows", True, True)
+def test_bfloat16_in_pairs(all_in_pairs, M, K, N, left, right, has_bias, rounded):
+    a, b = laid_out(normal(0, M, K).astype(BFLOAT16), left), laid_out(normal(1, K, N).astype(BFLOAT16), right)
+    bias = normal(2, N) if has_bias else None
+    found = kernels.product_of_bfloat16(a, b, bias, rounded)
+    assert found.dtype == (BFLOAT16 if rounded else np.float32)
+    check_bfloat16(found, a, b, 0.0 if bias is None else bias)
+
+
+@many
+@given(st.sampled_from(STACKS), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), layout, layout)
+def test_stacks_of_bfloat16_in_pairs(all_in_pairs, stacks, M, K, N, left, right):
+    a = laid_out(normal(1, *stacks[0], M, K).astype(BFLOAT16), left)
+    b = laid_out(normal(2, *stacks[1], K, N).astype(BFLOAT16), right)
+    check_bfloat16(kernels.product_of_bfloat16(a, b, rounded=True), a, b)
+
+
+@pytest.mark.parametrize(("M", "K", "N"), [(1536, 4096, 384), (4096, 384, 1152), (65, 4097, 384), (2000, 1600, 999)])
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+def test_large_products_of_bfloat16_in_pairs(all_in_pairs, M, K, N, layouts):
+    """Packed by each block, before all blocks, and stretch after stretch of the depth; the same for any threads."""
+    a = laid_out(normal(0, M, K).astype(BFLOAT16), "rows" if layouts[0] == "N" else "columns")
+    b = laid_out(normal(1, K, N).astype(BFLOAT16), "rows" if layouts[1] == "N" else "columns")
+    found, before = kernels.product_of_bfloat16(a, b), get_num_threads()
+    check_bfloat16(found, a, b)
+    try:
+        set_num_threads(1)
+        assert kernels.product_of_bfloat16(a, b).tobytes() == found.tobytes()
+    finally:
+        set_num_threads(before)
+
+
+def test_numbers_at_the_ends_of_the_range_in_pairs(all_in_pairs):
+    """Infinity and NaN are what they are elsewhere; numbers below 2^-126 are taken for zero, and so are such sums."""
+    a, b = normal(0, 40, 64).astype(BFLOAT16), normal(1, 64, 48).astype(BFLOAT16)
+    a[3, 5], a[7, 6], b[9, 11] = np.inf, np.nan, 3e38
+    found = kernels.product_of_bfloat16(a, b, rounded=True).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = (a.astype(np.float32) @ b.astype(np.float32)).astype(BFLOAT16).astype(np.float32)
+    assert np.array_equal(np.isfinite(found), np.isfinite(want)) and np.array_equal(np.isnan(found), np.isnan(want))
+    tiny = np.full((16, 2), 2.0**-130).astype(BFLOAT16)
+    assert not kernels.product_of_bfloat16(tiny, np.ones((2, 16), BFLOAT16)).any()
+    small = np.full((16, 2), 2.0**-70).astype(BFLOAT16)
+    assert not kernels.product_of_bfloat16(small, small.T.copy()).any()
+
+
 @tiles_only
 def test_an_infinite_gradient_of_a_weight(all_on_tiles):
     g, x = normal(0, 400, 96), normal(1, 400, 64)

@@ -13,7 +13,7 @@ from tinygrad_tf.kernels._cache import config
 from tinygrad_tf.kernels._compile import _compile_into_caller, arguments_of, emit_loop, plain_loop
 
 
-def part(returns: Any = types.none) -> Callable[[Callable[..., Any]], Any]:
+def part(returns: Any = types.none, halves: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function that only kernels call, and whose result has the numba type `returns`.
 
     A `kernel` that another one calls is optimised and turned into machine code alone, then again as a piece of its
@@ -25,6 +25,8 @@ def part(returns: Any = types.none) -> Callable[[Callable[..., Any]], Any]:
 
         @part()
         def add_row(count, source, target): ...
+
+    halves: what takes its place where the first array that it is given holds bfloat16, as bits in uint16.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -32,7 +34,9 @@ def part(returns: Any = types.none) -> Callable[[Callable[..., Any]], Any]:
             return function
         names = ", ".join(inspect.signature(function).parameters)
         # numba wants a function of the part's own parameters.
-        definition = eval(f"lambda _typing, {names}: _part.define({names})", {"_part": _Part(function, returns)})
+        definition = eval(
+            f"lambda _typing, {names}: _part.define({names})", {"_part": _Part(function, returns, halves)}
+        )
         definition.__name__, definition.__doc__ = function.__name__, function.__doc__
         return intrinsic(definition)
 
@@ -40,8 +44,8 @@ def part(returns: Any = types.none) -> Callable[[Callable[..., Any]], Any]:
 
 
 class _Part:
-    def __init__(self, function: Callable[..., Any], returns: Any) -> None:
-        self.function, self.returns = function, returns
+    def __init__(self, function: Callable[..., Any], returns: Any, halves: Callable[..., Any] | None) -> None:
+        self.function, self.returns, self.halves = function, returns, halves
 
     def define(self, *kinds: Any) -> Any:
         return self.returns(*map(types.unliteral, kinds)), self.emit
@@ -49,10 +53,15 @@ class _Part:
     def emit(self, context: Any, builder: Any, signature: Any, args: Any) -> Any:
         library = context.active_code_library
         compiled = library.__dict__.setdefault("_tinygrad_tf_parts", {})
-        key = self.function, signature
+        function = self.halves if self.halves is not None and _of_halves(signature) else self.function
+        key = function, signature
         if key not in compiled:
-            compiled[key] = _compile_into_caller(context, self.function, signature, counts=False)
+            compiled[key] = _compile_into_caller(context, function, signature, counts=False)
         return context.call_internal(builder, compiled[key], signature, args)
+
+
+def _of_halves(signature: Any) -> bool:
+    return next(kind.dtype for kind in signature.args if isinstance(kind, types.Array)) == types.uint16
 
 
 def parallel_part(block: Callable[..., Any]) -> Any:

@@ -18,7 +18,7 @@ import functools
 import math
 from typing import NamedTuple
 
-from tinygrad_tf.kernels._vector import HEIGHT, LOW_HEIGHT, VECTOR_BYTES
+from tinygrad_tf.kernels._vector import HAS_PAIRS, HEIGHT, LOW_HEIGHT, VECTOR_BYTES
 
 IN_PLACE, BY_BLOCK, BEFORE = 0, 1, 2
 PANEL_BYTES = 2 * VECTOR_BYTES
@@ -28,6 +28,7 @@ STRIP = HEIGHT * (96 // HEIGHT)  # rows of A that meet all panels of a block: mo
 MOST_ROWS, MOST_COLUMNS = HEIGHT * (768 // HEIGHT), 384  # of a block; 384 x 384 of B stay in the second-level cache
 BLOCKS = 8  # enough to keep a few threads evenly busy, few enough to read the operands seldom
 SMALLEST_BLOCK = VECTOR_BYTES << 15  # multiply-adds, about 25 microseconds
+LINE = 32  # elements of any kind that cover a cache line: room to begin on one
 GAP = 16  # elements between packed groups of rows: a power of two apart, all would fall into the same cache sets
 PACKED_AT_ONCE = 1 << 15  # elements that one parallel block packs
 LARGEST_PACKED = 1 << 18  # elements of an operand that is packed before
@@ -38,6 +39,7 @@ MOST_RUN = 1024  # columns of B in a block of few rows: C's part stays in the fi
 SMALLEST_READ = 1 << 17  # elements of B in a block of few rows
 SMALLEST_RUN = 1 << 13  # elements of W in a block of x @ W.T with few rows of x
 LINEAR_THIN = 32  # rows of x up to which x @ W.T is made of dot products
+SMALLEST_OF_PAIRS = 1 << 16  # multiply-adds of products of bfloat16
 SHORT = 4 * HEIGHT  # with fewer rows of A, packing B does not pay
 
 
@@ -56,14 +58,16 @@ class Plan(NamedTuple):
 
 
 @functools.lru_cache(4096)
-def plan_product(items: int, M: int, N: int, K: int, width: int, a_row: int, a_col: int, rows_of_b: bool) -> Plan:
+def plan_product(
+    items: int, M: int, N: int, K: int, width: int, a_row: int, a_col: int, rows_of_b: bool, pairs: bool = False
+) -> Plan:
     """The plan for `items` products (M, K) @ (K, N) with panels of `width` columns.
 
-    a_row, a_col: the strides of A; rows_of_b: B has contiguous rows.
+    a_row, a_col: the strides of A; rows_of_b: B has contiguous rows. Pairs are read in place from A's rows only.
     """
     scattered = (a_row == 1 and a_col > 1) or (a_col == 1 and a_row >= FAR)
-    left = BY_BLOCK if scattered and M > 1 and width < N else IN_PLACE
-    right = IN_PLACE if rows_of_b and M < SHORT else BY_BLOCK
+    left = BY_BLOCK if (scattered and M > 1 and width < N) or (pairs and a_col != 1) else IN_PLACE
+    right = IN_PLACE if rows_of_b and M < SHORT and not pairs else BY_BLOCK
     stretch = DEPTH if items == 1 and left == right == BY_BLOCK and _in_stretches(M, N, K) else K
     work = M * N * stretch
     target = max(SMALLEST_BLOCK * (1 + left), items * work // BLOCKS)
@@ -79,7 +83,12 @@ def plan_product(items: int, M: int, N: int, K: int, width: int, a_row: int, a_c
     groups, panels = math.ceil(M / HEIGHT), math.ceil(N / width)
     size = (right == BEFORE) * panels * width * stretch
     size += (left == BEFORE) * groups * (HEIGHT * stretch + math.ceil(stretch / DEPTH) * GAP)
-    return Plan(count, rows, columns, 1, left, right, stretch, size + 16 if size else 0)
+    return Plan(count, rows, columns, 1, left, right, stretch, size + LINE if size else 0)
+
+
+def suits_pairs(items: int, M: int, N: int, K: int) -> bool:
+    """Whether products of bfloat16 are made of pairs of them, and not of what they are in float32."""
+    return HAS_PAIRS and M > LOW_HEIGHT and N > LOW_HEIGHT and K > 1 and items * M * N * K >= SMALLEST_OF_PAIRS
 
 
 @functools.lru_cache(4096)

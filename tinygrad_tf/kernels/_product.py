@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from tinygrad_tf.kernels._compile import kernel
+from tinygrad_tf.kernels._half import floats, is_half
 from tinygrad_tf.kernels._part import parallel_part
-from tinygrad_tf.kernels._plan import BEFORE, BY_BLOCK, DEPTH, GAP, IN_PLACE, PACKED_AT_ONCE, STRIP
+from tinygrad_tf.kernels._plan import BEFORE, BY_BLOCK, DEPTH, GAP, IN_PLACE, LINE, PACKED_AT_ONCE, STRIP
 from tinygrad_tf.kernels._tiles import (
     HAS_MASKED_LOADS,
     HEIGHT,
@@ -81,12 +82,12 @@ def multiply_blocks(
     across, down = (N + columns - 1) // columns, (M + rows - 1) // rows
     if right == IN_PLACE and N % width != 0 and not HAS_MASKED_LOADS:
         right = BY_BLOCK
-    depth, strip = min(DEPTH, K), min(STRIP, rows)
+    depth, strip, packed_row = min(DEPTH, K), min(STRIP, rows), 2 if is_half(A) else 1
     room_a = (strip + HEIGHT - 1) // HEIGHT * (HEIGHT * depth + GAP) if left == BY_BLOCK else 0
     room_b = (columns + width - 1) // width * width * depth if right == BY_BLOCK else 0
     packed_b = aligned(packed)
     packed_a = packed_b + ((N + width - 1) // width * width * K if right == BEFORE else 0)
-    scratch = np.empty(room_a + room_b + 16, A.dtype)
+    scratch = np.empty(room_a + room_b + LINE, A.dtype)
     scratch_b = aligned(scratch)
     scratch_a = scratch_b + room_b
     for unit in range(index * group, min((index + 1) * group, a_starts.size * across * down)):
@@ -106,9 +107,9 @@ def multiply_blocks(
                 X, x0, x_row, x_col, x_step = A, a_starts[item] + i * a_row + k * a_col, a_row, a_col, HEIGHT * a_row
                 if left == BY_BLOCK:
                     pack_rows(m, kb, A, x0, a_row, a_col, scratch, scratch_a)
-                    X, x0, x_row, x_col, x_step = scratch, scratch_a, 1, HEIGHT, HEIGHT * kb + GAP
+                    X, x0, x_row, x_col, x_step = scratch, scratch_a, packed_row, HEIGHT, HEIGHT * kb + GAP
                 elif left == BEFORE:
-                    X, x0, x_row, x_col = packed, packed_a + packed_group(M, K, k, i), 1, HEIGHT
+                    X, x0, x_row, x_col = packed, packed_a + packed_group(M, K, k, i), packed_row, HEIGHT
                     x_step = HEIGHT * kb + GAP
                 for j in range(0, n_block, width):
                     Y, y0, y_row = B, b0 + j, b_row
@@ -116,7 +117,7 @@ def multiply_blocks(
                         Y, y0, y_row = scratch, scratch_b + j * kb, width
                     elif right == BEFORE:
                         Y, y0, y_row = packed, packed_b + packed_panel(N, K, k, j0 + j, width), width
-                    add, D, d0, d_row = True, C, c0 + j, N
+                    add, D, d0, d_row = True, floats(C, bias), c0 + j, N
                     if k == 0 and mode != ACCUMULATE:
                         add, D, d0, d_row = mode == ADD_BIAS, bias, j0 + j, 0
                     n = min(width, n_block - j)
@@ -129,7 +130,7 @@ def multiply(
     blocks, rows, columns, group, left, right, stretch, packed_size,
 ):  # fmt: skip
     """A stack of products, as `_plan.plan_product` has it: what is packed before, and then the blocks."""
-    packed = np.empty(packed_size, C.dtype)
+    packed = np.empty(packed_size, A.dtype)
     width = PANEL * lanes(A)
     for k in range(0, K, stretch):
         depth, a_places, b_places = min(stretch, K - k), a_starts + k * a_col, b_starts + k * b_row

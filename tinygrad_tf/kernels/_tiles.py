@@ -9,6 +9,8 @@ element (i, k) of A is A[a0 + i * a_row + k * a_col]. M rows, N columns, K the d
     pack_panel          up to one panel of B, copied to contiguous memory and padded with zeros
     pack_rows           a block of A, copied in the order in which the tiles read it
 
+Operands of bfloat16, as bits in uint16, are packed as `_pairs.py` says, and panel_product multiplies them, too.
+
 C has contiguous rows, c_row apart. With `add`, D[d0 + i * d_row + j] is added to C[i, j]: pass C, c0 and c_row to
 accumulate, or a bias and d_row = 0. Without it D is not read (pass C).
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tinygrad_tf.kernels import _pairs
 from tinygrad_tf.kernels import _vector as vector
 from tinygrad_tf.kernels._compile import kernel
 from tinygrad_tf.kernels._part import part
@@ -75,7 +78,7 @@ def panel_product(M, n, K, A, a0, a_row, a_col, a_step, B, b0, b_row, C, c0, c_r
 
 @kernel
 def aligned(scratch):
-    """The first element of `scratch` that begins a cache line (64 bytes); leave room for 16 elements more."""
+    """The first element of `scratch` that begins a cache line (64 bytes); leave room for as much more."""
     return -scratch.ctypes.data % 64 // scratch.itemsize
 
 
@@ -92,7 +95,7 @@ def transpose(M, N, A, a0, a_row, B, b0, b_row):
             B[b0 + j * b_row + i] = A[a0 + i * a_row + j]
 
 
-@part()
+@part(halves=_pairs.pack_panel)
 def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
     """panel[k, 0 : n] = B[k, 0 : n] for k < K, zeros up to the panel's width; B with any strides."""
     width = PANEL * lanes(B)
@@ -112,7 +115,7 @@ def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
                 panel[p0 + k * width + j] = 0
 
 
-@part()
+@part(halves=_pairs.pack_rows)
 def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
     """Groups of HEIGHT rows of A, each group as packed[k, row]; the rows or the columns of A are contiguous.
 

@@ -5,7 +5,7 @@ arrays with offsets and strides counted in elements, and keep whole tiles in reg
 
     lanes(A)            how many elements of A's type one register holds (a constant when compiled)
     tile_height(A)      rows of the largest tile (a constant when compiled)
-    make_tile(...)      C[rows, vectors * lanes] = A @ B (+ D), summed in registers
+    make_tile(...)      C[rows, vectors * lanes] = A @ B (+ D), summed in registers; of bfloat16, in pairs
     make_add_rows(...)  C += x @ B for a few rows of B
     make_copy(...)      copies a fixed number of elements
     make_transpose(...) B = A.T for lanes columns of A, by register shuffles
@@ -33,6 +33,19 @@ I1, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
 SETTING = "TINYGRAD_TF_VECTOR_BYTES"
 
 
+class _BFloat16(ir.Type):
+    """LLVM's type, which llvmlite has no name for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat16)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat16)
+
+
 def _vector_bytes() -> int:
     """The width of a vector register in bytes: the override, or what the processor has."""
     wanted = os.environ.get(SETTING, "")
@@ -49,6 +62,8 @@ VECTOR_BYTES = _vector_bytes()
 # 12 * 2 + 3 = 27 of 32 registers (AVX-512, ARM), 6 * 2 + 3 = 15 of 16 (AVX2, SSE).
 HEIGHT = 12 if VECTOR_BYTES == 64 or platform.machine().lower() in ("aarch64", "arm64") else 6
 LOW_HEIGHT = HEIGHT // 3
+# Whether the processor multiplies pairs of bfloat16 and adds both products to a float32: twice as many multiply-adds.
+HAS_PAIRS = VECTOR_BYTES == 64 and bool(llvmlite.binding.get_host_cpu_features().get("avx512bf16"))
 # Without masked instructions LLVM turns a masked load into a branch for each lane: too slow inside a loop.
 HAS_MASKED_LOADS = VECTOR_BYTES > 16
 
@@ -92,11 +107,20 @@ class Emitter:
     def at(self, pointer: Any, offset: Any) -> Any:
         return self.builder.gep(pointer, [offset])
 
+    def words(self, pointer: Any) -> Any:
+        """The address of pairs of bfloat16 as one of words, which lie in registers as floats of the same size."""
+        return self.builder.bitcast(pointer, self.scalar.as_pointer())
+
     def wide(self, bits: Any) -> Any:
         """float32 from the bits of as many bfloat16."""
         whole = ir.VectorType(I32, bits.type.count)
         shifted = self.builder.shl(self.builder.zext(bits, whole), ir.Constant(whole, [16] * bits.type.count))
         return self.builder.bitcast(shifted, ir.VectorType(ir.FloatType(), bits.type.count))
+
+    def narrow(self, value: Any) -> Any:
+        """The bits of the nearest bfloat16; those below 2^-126 become zero."""
+        rounded = self.builder.fptrunc(value, ir.VectorType(_BFloat16(), self.lanes))
+        return self.builder.bitcast(rounded, ir.VectorType(I16, self.lanes))
 
     def _vector_pointer(self, pointer: Any, vector: int) -> Any:
         moved = self.builder.gep(pointer, [I64(vector * self.lanes)]) if vector else pointer
@@ -117,15 +141,20 @@ class Emitter:
         return self.builder.call(function, [where, I32(self.align), mask, self.zero])
 
     def store(self, value: Any, pointer: Any, vector: int = 0, mask: Any = None) -> None:
-        """Write a vector to `pointer + vector * lanes`; lanes that the mask leaves out are not touched."""
-        where = self._vector_pointer(pointer, vector)
+        """Write a vector to `pointer + vector * lanes`, but no lanes that the mask leaves out; round it to bfloat16."""
+        align, suffix = self.align, self.suffix
+        if pointer.type.pointee == I16:
+            value, align, suffix = self.narrow(value), 2, f"v{self.lanes}i16"
+            at = self.builder.gep(pointer, [I64(vector * self.lanes)])
+            where = self.builder.bitcast(at, value.type.as_pointer())
+        else:
+            where = self._vector_pointer(pointer, vector)
         if mask is None:
-            self.builder.store(value, where, align=self.align)
+            self.builder.store(value, where, align=align)
             return
-        arguments = [self.vector, where.type, I32, mask.type]
-        name = f"llvm.masked.store.{self.suffix}.p0"
-        function = self._function(name, ir.FunctionType(ir.VoidType(), arguments))
-        self.builder.call(function, [value, where, I32(self.align), mask])
+        arguments = [value.type, where.type, I32, mask.type]
+        function = self._function(f"llvm.masked.store.{suffix}.p0", ir.FunctionType(ir.VoidType(), arguments))
+        self.builder.call(function, [value, where, I32(align), mask])
 
     def prefetch(self, pointer: Any, to_write: bool = True, cache: int = 1) -> None:
         """Ask for the cache line at `pointer`, to write to it or to read, in the first- or second-level cache."""
@@ -147,6 +176,13 @@ class Emitter:
         """a * b + c, lane by lane."""
         function = self._function(f"llvm.fmuladd.{self.suffix}", ir.FunctionType(self.vector, [self.vector] * 3))
         return self.builder.call(function, [a, b, c])
+
+    def fma_of_pairs(self, a: Any, b: Any, c: Any) -> Any:
+        """a0 * b0 + a1 * b1 + c for the pairs of bfloat16 in each word of a and of b."""
+        pairs = ir.VectorType(_BFloat16(), 2 * self.lanes)
+        function_type = ir.FunctionType(self.vector, [self.vector, pairs, pairs])
+        function = self._function("llvm.x86.avx512bf16.dpbf16ps.512", function_type)
+        return self.builder.call(function, [c, self.builder.bitcast(a, pairs), self.builder.bitcast(b, pairs)])
 
     def shuffle(self, a: Any, b: Any, index: list[int]) -> Any:
         """Lanes picked from a (0 ... lanes - 1) and b (lanes ... 2 * lanes - 1)."""
@@ -188,6 +224,9 @@ def make_tile(rows: int, vectors: int, ragged_rows: bool, ragged_columns: bool) 
     the same memory as it, and all reading comes before all writing). Only one with ragged columns heeds width, 1 <=
     width <= vectors * lanes: columns beyond are masked. Where masked loads are slow, it reads whole vectors of B (a
     packed panel).
+
+    Where A and B are of bfloat16 (`HAS_PAIRS`), depth is even, and a word holds the numbers of two steps of it: B is a
+    panel that `_pairs.pack_panel` has packed. C is float32, or bfloat16 that is not accumulated; D is float32.
     """
 
     @intrinsic
@@ -203,6 +242,8 @@ def make_tile(rows: int, vectors: int, ragged_rows: bool, ragged_columns: bool) 
         depth, height, width, A, a0, a_row, a_col, B, b0, b_row, C, c0, c_row, add, D, d0, d_row = args
         kinds = signature.args
         e = Emitter(context, builder, kinds[3])
+        in_pairs = kinds[3].dtype == types.uint16
+        multiply_add, stride = (e.fma_of_pairs, 2) if in_pairs else (e.fma, 1)
         a, b = e.pointer(kinds[3], A, a0), e.pointer(kinds[7], B, b0)
         c, d = e.pointer(kinds[10], C, c0), e.pointer(kinds[14], D, d0)
         masks = [e.mask(width, v) if ragged_columns else None for v in range(vectors)]
@@ -220,13 +261,13 @@ def make_tile(rows: int, vectors: int, ragged_rows: bool, ragged_columns: bool) 
         builder.position_at_end(loop)
         k = builder.phi(I64)
         sums = [[builder.phi(e.vector) for _ in range(vectors)] for _ in range(rows)]
-        row_b, column_a = e.at(b, builder.mul(k, b_row)), builder.mul(k, a_col)
+        row_b, column_a = e.words(e.at(b, builder.mul(k, b_row))), builder.mul(k, a_col)
         b_vectors = [e.load(row_b, v, load_masks[v]) for v in range(vectors)]
         new = []
         for i in range(rows):
-            element = e.broadcast(e.at(a_rows[i], column_a))
-            new.append([e.fma(element, b_vectors[v], sums[i][v]) for v in range(vectors)])
-        next_k = builder.add(k, I64(1))
+            element = e.broadcast(e.words(e.at(a_rows[i], column_a)))
+            new.append([multiply_add(element, b_vectors[v], sums[i][v]) for v in range(vectors)])
+        next_k = builder.add(k, I64(stride))
         k.add_incoming(I64(0), before)
         k.add_incoming(next_k, loop)
         for i in range(rows):
@@ -330,7 +371,8 @@ def make_copy_of_every_second() -> Callable[..., Any]:
 def make_transpose(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
     """An intrinsic (A, a0, a_row, B, b0, b_row): B[j, i] = A[i, j], i < rows + vectors * lanes and j < lanes.
 
-    The rows of both are contiguous, a_row and b_row elements apart.
+    The rows of both are contiguous, a_row and b_row elements apart. Where B is of bfloat16, so is A, and what is moved
+    are words, pairs of numbers in a row of A.
     """
 
     @intrinsic
@@ -342,14 +384,15 @@ def make_transpose(rows: int = 0, vectors: int = 0) -> Callable[..., Any]:
         e = Emitter(context, builder, signature.args[0])
         source = e.pointer(signature.args[0], args[0], args[1])
         target = e.pointer(signature.args[3], args[3], args[4])
-        height = rows + vectors * e.lanes
+        height, size = rows + vectors * e.lanes, 2 if signature.args[3].dtype == types.uint16 else 1
+        moved = e.words if size == 2 else lambda pointer: pointer
         for first in range(0, height, e.lanes):
             count = min(e.lanes, height - first)
-            square = [e.load(e.at(source, builder.mul(args[2], I64(first + i)))) for i in range(count)]
+            square = [e.load(moved(e.at(source, builder.mul(args[2], I64(first + i))))) for i in range(count)]
             square = _transposed(e, square + [e.zero] * (e.lanes - count))
             for j, row in enumerate(square):
                 part = row if count == e.lanes else e.shuffle(row, row, list(range(count)))
-                where = e.at(target, builder.add(builder.mul(args[5], I64(j)), I64(first)))
+                where = e.at(target, builder.add(builder.mul(args[5], I64(j)), I64(size * first)))
                 builder.store(part, builder.bitcast(where, part.type.as_pointer()), align=e.align)
         return context.get_dummy_value()
 

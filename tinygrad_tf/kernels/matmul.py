@@ -49,14 +49,22 @@ from tinygrad_tf.kernels._pieces_product import (
     multiply_in_pieces,
     weight_gradient_in_pieces,
 )
-from tinygrad_tf.kernels._plan import LINEAR_THIN, PANEL_BYTES, plan_linear_thin, plan_product, plan_thin
+from tinygrad_tf.kernels._plan import (
+    DEPTH,
+    LINEAR_THIN,
+    PANEL_BYTES,
+    plan_linear_thin,
+    plan_product,
+    plan_thin,
+    suits_pairs,
+)
 from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply
 from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
 from tinygrad_tf.kernels.cast import cast
 from tinygrad_tf.kernels.elementwise import sum_rows
 
 Array = NDArray[Any]
-FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+FLOAT32, FLOAT64, UINT16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.uint16)
 NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
 SMALL_VECTOR = 1 << 13  # the same where one operand is a vector: OpenBLAS gives those to threads from 9,216 on
@@ -110,7 +118,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
     if M <= LINEAR_THIN and a.ndim == b.ndim == 2 and b.flags.f_contiguous:  # b lies as the weight of a layer
         return linear(a, b.T)
     c = np.empty((*stack, M, N), a.dtype)
-    _multiply_stacks(a, b, stack, c, PUT, whole)
+    _multiply_stacks(a, b, stack, c, PUT, None, whole)
     return c
 
 
@@ -123,7 +131,7 @@ def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumul
         return out
     direct = out.flags.carray and not np.may_share_memory(out, a) and not np.may_share_memory(out, b)
     c = out if direct else np.array(out, order="C")
-    _multiply_stacks(a, b, stack, c, ACCUMULATE, whole)
+    _multiply_stacks(a, b, stack, c, ACCUMULATE, None, whole)
     if c is not out:
         out[...] = c
     return out
@@ -138,7 +146,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if weight.shape[1] != K or (bias is not None and bias.shape != (N,)):
         raise _do_not_fit("linear", "x (M, K), weight (N, K), bias (N,)", x, weight, bias)
     if x.dtype.kind == "V" and is_bfloat16(x.dtype) and is_bfloat16(weight.dtype):
-        return _product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32), rounded=True)
+        return product_of_bfloat16(x, weight.T, None if bias is None else cast(bias, np.float32), rounded=True)
     left, right = x.flags, weight.flags
     if _is_small(1, M, N, K) and left.forc and right.forc:
         return linear_reference(x, weight, bias)
@@ -156,19 +164,45 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return y
 
 
-def _product_of_bfloat16(a: Array, b: Array, bias: Array | None = None, rounded: bool = False) -> Array:
-    """a @ b + bias of matrices of bfloat16, in float32 or rounded; on matrix tiles, they are read as they are."""
-    (M, K), N = a.shape, b.shape[1]
-    if _matrix_tiles.AVAILABLE and a.size and b.size:
+def product_of_bfloat16(a: Array, b: Array, bias: Array | None = None, rounded: bool = False) -> Array:
+    """a @ b + bias of (stacks of) matrices of bfloat16, summed up in float32, and rounded if so wanted.
+
+    Matrix tiles, and processors that multiply pairs of them, read them as they are.
+    """
+    M, K, N = *a.shape[-2:], b.shape[-1]
+    if _matrix_tiles.AVAILABLE and a.size and b.size and a.ndim == b.ndim == 2:
         c = np.empty((M, N), a.dtype if rounded and in_one_stretch(K) else FLOAT32)
         bias_or_nothing = NOTHING[FLOAT32] if bias is None else np.require(bias, None, ["C", "A", "W"])
         (left, (a0,), a_row, a_col), (right, (b0,), b_row, b_col) = (operand(bits(x), ()) for x in (a, b))
         where = left, int(a0), a_row, a_col, right, int(b0), b_row, b_col, bits(c).ravel()
         if multiply_in_pieces(M, N, K, *where, bias is not None, bias_or_nothing, True):
             return cast(c, a.dtype) if rounded else c
+    stack = _stack(a, b) if a.ndim > 2 or b.ndim > 2 else ()
+    if suits_pairs(math.prod(stack), M, N, K):
+        c = _product_in_pairs(a, b, stack, bias, a.dtype if rounded and K <= DEPTH else FLOAT32)
+        return cast(c, a.dtype) if rounded else c
     left, right = cast(a, np.float32), cast(b, np.float32)
     c = matmul(left, right, whole=True) if bias is None else linear(left, right.T, bias)
     return cast(c, a.dtype) if rounded else c
+
+
+def _product_in_pairs(a: Array, b: Array, stack: tuple[int, ...], bias: Array | None, dtype: Any) -> Array:
+    if a.shape[-1] % 2:  # the last pairs are completed by zeros
+        a, b = _longer(a, -1), _longer(b, -2)
+    c = np.empty((*stack, a.shape[-2], b.shape[-1]), dtype)
+    mode = PUT if bias is None else ADD_BIAS
+    addend = None if bias is None else np.require(bias, None, ["C", "A", "W"])
+    _multiply_stacks(bits(a), bits(b), stack, bits(c), mode, addend)
+    return c
+
+
+def _longer(x: Array, axis: int) -> Array:
+    """x with zeros as its last row or column."""
+    shape = list(x.shape)
+    shape[axis] += 1
+    longer = np.zeros(shape, x.dtype)
+    longer[..., : x.shape[-2], : x.shape[-1]] = x
+    return longer
 
 
 def linear_reference(x: Array, weight: Array, bias: Array | None = None) -> Array:
@@ -195,7 +229,7 @@ def linear_backward(
             return at_once[0], at_once[1], at_once[2] if need_bias else None
     halves = all(is_bfloat16(a.dtype) for a in (g, x, weight))
     if halves:
-        dx = _product_of_bfloat16(g, weight, rounded=True) if need_x else None
+        dx = product_of_bfloat16(g, weight, rounded=True) if need_x else None
     else:
         g, x, weight = (cast(a, np.float32) if is_bfloat16(a.dtype) else a for a in (g, x, weight))
         dx = matmul(g, weight) if need_x else None
@@ -204,7 +238,7 @@ def linear_backward(
         if found is not None:
             return dx, found[0], found[1] if need_bias else None
     dbias = sum_rows(cast(g, np.float32) if halves else g) if need_bias else None
-    product = _product_of_bfloat16 if halves else matmul
+    product = product_of_bfloat16 if halves else matmul
     return dx, product(g.T, x) if need_weight else None, dbias
 
 
@@ -242,12 +276,14 @@ def _blas_reads(x: Array) -> bool:
     return (column == size and row >= columns * size) or (row == size and column >= rows * size)
 
 
-def _multiply_stacks(a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int, whole: bool = False) -> None:
+def _multiply_stacks(
+    a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int, bias: Array | None, whole: bool = False
+) -> None:
     M, K = a.shape[-2:]
     if stack and b.ndim == 2 and a.flags.c_contiguous:
         M *= math.prod(stack)  # one tall product
         a, stack = a.reshape(M, K), ()
-    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, None, whole)
+    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, bias, whole)
 
 
 def _multiply(
@@ -256,7 +292,8 @@ def _multiply(
 ) -> None:  # fmt: skip
     """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them; whole: all are bfloat16.
 
-    tiles: whether matrix tiles may be tried.
+    tiles: whether matrix tiles may be tried. A and B may be the bits of bfloat16, in uint16, where pairs of them are
+    multiplied; so may c, then.
     """
     if not c.size:
         return
@@ -269,35 +306,19 @@ def _multiply(
     if N == 1 and M > 1 and mode != ADD_BIAS:  # a column lies in memory as a row does: C.T = B.T @ A.T
         M, N = N, M
         b, b_starts, b_row, b_col, a, a_starts, a_row, a_col = a, a_starts, a_col, a_row, b, b_starts, b_col, b_row
-    addend = NOTHING[c.dtype] if bias is None else bias
-    items, lanes = a_starts.size, PANEL_BYTES // 2 // c.itemsize
-    thin = plan_thin(items, M, N, K, lanes, a_col == 1, b_row == 1, b_col == 1)
+    pairs = a.dtype == UINT16
+    addend = bias if bias is not None else NOTHING[FLOAT32 if pairs else c.dtype]
+    items, lanes = a_starts.size, PANEL_BYTES // (8 if pairs else 2 * c.itemsize)
+    thin = None if pairs else plan_thin(items, M, N, K, lanes, a_col == 1, b_row == 1, b_col == 1)
     if thin is not None:
         blocks, columns, group = thin
-        multiply_thin(
-            blocks,
-            M,
-            N,
-            K,
-            a,
-            a_starts,
-            a_row,
-            a_col,
-            b,
-            b_starts,
-            b_row,
-            b_col,
-            c.ravel(),
-            mode,
-            addend,
-            columns,
-            group,
-        )
+        rows = a, a_starts, a_row, a_col, b, b_starts, b_row, b_col
+        multiply_thin(blocks, M, N, K, *rows, c.ravel(), mode, addend, columns, group)
         return
     if tiles and _matrix_tiles.AVAILABLE and items == 1 and c.dtype == FLOAT32 and mode != ACCUMULATE:
         a0, b0 = int(a_starts[0]), int(b_starts[0])
         C, has_bias = c.ravel(), mode == ADD_BIAS
         if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, C, has_bias, addend, whole):
             return
-    plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1)
+    plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1, pairs)
     multiply(M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(), mode, addend, *plan)

@@ -64,9 +64,10 @@ def dot_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def matmul_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The product of (stacks of) matrices, at least two dimensions each."""
     if a.dtype.itemsize == 2 and category(a.dtype) == 2:  # 16 bits: products are summed in float32
+        if a.dtype.kind == "V" and not mode.reference:  # the bfloat16 of ml_dtypes
+            return kernels.matmul.product_of_bfloat16(a, b, rounded=True)
         wide = [kernels.cast.cast(x, np.float32) for x in (a, b)]
-        whole = a.dtype.kind == "V"  # the bfloat16 of ml_dtypes
-        product = np.matmul(*wide) if mode.reference else kernels.matmul.matmul(*wide, whole=whole)
+        product = np.matmul(*wide) if mode.reference else kernels.matmul.matmul(*wide)
         return kernels.cast.cast(product, a.dtype)
     if a.dtype.kind != "f" or mode.reference:
         return np.matmul(a, b)
