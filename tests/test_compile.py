@@ -736,3 +736,10 @@ def test_without_the_compiler():
         print(*out)
     """
     assert run_python(code, NUMBA_DISABLE_JIT="1") == ("1.0 3.0 5.0 7.0", "")
+
+
+def test_profilers_are_told_the_names_of_kernels():
+    """Loops are compiled from a line of source that is made up; to a profiler all of them would be one function."""
+    code, block = sum_parts.py_func.__code__, sum_parts.py_func
+    assert code.co_name == block.__name__ == "sum_parts"
+    assert code.co_filename == __file__ and code.co_firstlineno > 30

@@ -72,7 +72,11 @@ def parallel(block: Callable[..., Any]) -> Any:
     source = f"lambda {', '.join(['_count', *names])}: _launch(_count, ({''.join(name + ', ' for name in names)}))"
     run = eval(source, {"_launch": _launch(block), "__name__": block.__module__})
     run.__name__, run.__qualname__, run.__doc__ = block.__name__, block.__qualname__, block.__doc__
-    return compiled(run, block.__code__.co_filename)
+    code = block.__code__  # profilers tell functions by file, line and name
+    run.__code__ = run.__code__.replace(
+        co_filename=code.co_filename, co_firstlineno=code.co_firstlineno, co_name=code.co_name
+    )
+    return compiled(run, code.co_filename)
 
 
 def arguments_of(block: Callable[..., Any]) -> list[str]:
