@@ -528,6 +528,24 @@ def test_cast_between_float32_and_bfloat16():
     assert cast(x, np.float32) is x and cast(x, np.float64).dtype == np.float64
 
 
+def test_cast_of_rows_of_a_larger_array():
+    """Queries among queries, keys and values, with their heads: rows that lie evenly apart; others are NumPy's."""
+    room = normal(0, 7, 50, 3, 4, 32)
+    views = [room[:, :, 1].transpose(0, 2, 1, 3), room[:, :40, 2], room[::2], room[..., 5:], room[..., ::2], room[::-1]]
+    views += [np.broadcast_to(room[:, :, :1], room.shape), room[:, 3:], room[:, ::5, :, 1:], room.reshape(-1)[1:][::3]]
+    for view in views:
+        assert view.size >= 16384  # fewer are NumPy's
+        down, halves = cast(view, BFLOAT16), room.astype(BFLOAT16)
+        assert np.array_equal(down.view(np.uint16), view.astype(BFLOAT16).view(np.uint16))
+        same = np.ndarray(view.shape, BFLOAT16, halves, _offset(view, room), [stride // 2 for stride in view.strides])
+        assert np.array_equal(cast(same, np.float32), same.astype(np.float32))
+
+
+def _offset(view, room):
+    """Where a view begins in an array of the same numbers of half the size, in bytes."""
+    return (view.__array_interface__["data"][0] - room.__array_interface__["data"][0]) // 2
+
+
 @tiles_only
 @pytest.mark.parametrize("rows", [96, 530, 4000])
 @pytest.mark.parametrize(("out", "channels"), [(96, 64), (520, 96), (70, 90)])

@@ -2,7 +2,8 @@
 
 `_half.py` says how a number is rounded. NumPy converts ml_dtypes' bfloat16 number by number.
 
-Milliseconds for 16384 x 1536, two threads: up 13 by NumPy, 7 here; down 47 by NumPy, 6 here: what memory takes.
+Milliseconds for 16384 x 1536, two threads: up 13 by NumPy, 7 here; down 47 by NumPy, 6 here: what memory takes. Rows
+of a larger array, as the queries among queries, keys and values, are read where they lie.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 
 from tinygrad_tf.kernels._compile import parallel
 from tinygrad_tf.kernels._half import bits, get, is_bfloat16, put
+from tinygrad_tf.kernels._operands import flatten
 from tinygrad_tf.kernels._scalar import widest_vectors
 
 FLOAT32 = np.dtype(np.float32)
 GRAIN, MOST = 16384, 64  # elements of a block, at least, and blocks, at most
+SHORTEST = 16  # elements of a row: shorter ones are NumPy's
 
 
 @parallel
@@ -26,6 +29,16 @@ def convert(block: int, step: int, x: Any, y: Any) -> None:
     source, target = x[block * step : block * step + step], y[block * step : block * step + step]
     for i in range(source.size):
         put(target, i, get(source, i))
+
+
+@parallel
+def convert_rows(block: int, step: int, x: Any, x_row: int, y: Any, columns: int) -> None:
+    """The same for rows that lie x_row elements apart in x, and one behind the other in y."""
+    widest_vectors()
+    for row in range(block * step, min(block * step + step, y.size // columns)):
+        source, target = x[row * x_row : row * x_row + columns], y[row * columns : row * columns + columns]
+        for i in range(columns):
+            put(target, i, get(source, i))
 
 
 def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -41,14 +54,51 @@ def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
     up = dtype == FLOAT32 and is_bfloat16(x.dtype)
     if x.size >= GRAIN and (up or (x.dtype == FLOAT32 and is_bfloat16(dtype))):
         axes = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-        inner = x.transpose(axes)
-        if inner.flags.c_contiguous and x.flags.aligned:
-            y = np.empty(inner.shape, dtype)
-            step = -(-x.size // min(MOST, x.size // GRAIN))
-            convert(-(-x.size // step), step, bits(inner.reshape(-1)), bits(y.reshape(-1)))
+        y = _converted(x.transpose(axes), dtype)
+        if y is not None:
             return y.transpose(np.argsort(axes))
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """A copy in `dtype` by the kernels; None if x lies neither in one piece nor in long rows evenly apart."""
+    if not x.flags.aligned:
+        return None
+    if x.flags.c_contiguous:
+        y = np.empty(x.shape, dtype)
+        step = _step(x.size)
+        convert(-(-x.size // step), step, bits(x.reshape(-1)), bits(y.reshape(-1)))
+        return y
+    columns, x_row = _as_rows(x)
+    if columns < SHORTEST:
+        return None
+    y = np.empty(x.shape, dtype)
+    step = -(-_step(x.size) // columns)
+    flat, start, _ = flatten(bits(x))
+    convert_rows(-(-x.size // columns // step), step, flat[start:], x_row, bits(y.reshape(-1)), columns)
+    return y
+
+
+def _step(size: int) -> int:
+    return -(-size // min(MOST, size // GRAIN))
+
+
+def _as_rows(x: np.ndarray) -> tuple[int, int]:
+    """(columns, from one row to the next, in elements) of the matrix as which x lies; (0, 0) if there is none."""
+    columns, rows, x_row = 1, 1, 0
+    for n, stride in zip(x.shape[::-1], x.strides[::-1], strict=True):
+        step = stride // x.itemsize
+        if n == 1 or stride % x.itemsize:
+            continue
+        if rows == 1 and step == columns:
+            columns *= n
+        elif rows == 1 or step == rows * x_row:
+            x_row = step if rows == 1 else x_row
+            rows *= n
+        else:
+            return 0, 0
+    return (columns, x_row) if columns * rows == x.size else (0, 0)
 
 
 def reference(x: np.ndarray, dtype: Any) -> np.ndarray:

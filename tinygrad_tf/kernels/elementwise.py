@@ -28,6 +28,7 @@ import numpy as np
 
 from tinygrad_tf.kernels import _math
 from tinygrad_tf.kernels._compile import kernel, parallel
+from tinygrad_tf.kernels._half import bits, get, is_bfloat16
 from tinygrad_tf.kernels._many import addresses, array_at
 from tinygrad_tf.kernels._rows import NATIVE, blocks, elsewhere
 from tinygrad_tf.kernels._scalar import widest_vectors
@@ -235,13 +236,17 @@ def copy_tiles(block: int, step: int, address: int, B: int, R: int, strides: Any
 
 # ---------------------------------------------------------------- column sums
 def sum_rows(x: Array) -> Array:
-    """(rows, cols) -> (cols,): sums of blocks of rows, then the sum of those; the order depends on the size only."""
-    if x.dtype not in NATIVE or x.shape[1] < 8 or x.size < 4 * SUM_GRAIN:
-        return x.sum(0)
+    """(rows, cols) -> (cols,): sums of blocks of rows, then the sum of those; the order depends on the size only.
+
+    Sums of bfloat16 are made in float32, and stay so.
+    """
+    halves = is_bfloat16(x.dtype)
+    if (x.dtype not in NATIVE and not halves) or x.shape[1] < 8 or x.size < 4 * SUM_GRAIN:
+        return x.sum(0, dtype=np.float32) if halves else x.sum(0)
     x = np.ascontiguousarray(x)
     count, step = blocks(x.shape[0], x.shape[1], SUM_GRAIN)
-    sums = np.zeros((count, x.shape[1]), x.dtype)
-    sum_block(count, step, x, sums)
+    sums = np.zeros((count, x.shape[1]), np.float32 if halves else x.dtype)
+    sum_block(count, step, bits(x), sums)
     return sums.sum(0)
 
 
@@ -254,8 +259,8 @@ def sum_block(block: int, step: int, x: Any, sums: Any) -> None:
     for row in range(start, fours, 4):  # four rows for each time that the sums are loaded and stored
         first, second, third, fourth = x[row], x[row + 1], x[row + 2], x[row + 3]
         for col in range(total.size):
-            total[col] += (first[col] + second[col]) + (third[col] + fourth[col])
+            total[col] += (get(first, col) + get(second, col)) + (get(third, col) + get(fourth, col))
     for row in range(fours, stop):
         source = x[row]
         for col in range(total.size):
-            total[col] += source[col]
+            total[col] += get(source, col)

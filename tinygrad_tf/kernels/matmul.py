@@ -237,7 +237,7 @@ def linear_backward(
         found = weight_gradient_in_pieces(bits(g), bits(x), need_bias)
         if found is not None:
             return dx, found[0], found[1] if need_bias else None
-    dbias = sum_rows(cast(g, np.float32) if halves else g) if need_bias else None
+    dbias = sum_rows(g) if need_bias else None
     product = product_of_bfloat16 if halves else matmul
     return dx, product(g.T, x) if need_weight else None, dbias
 
