@@ -410,6 +410,34 @@ def test_gradients_of_fewer_pieces(all_on_tiles, fewer_bits):
     check(dbias[None], np.ones((1, 512), np.float32), g)  # a sum is no product
 
 
+@pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
+def test_float32_is_rounded_to_pairs_if_so_wanted(monkeypatch, layouts):
+    """'medium' keeps bfloat16's 8 bits where pairs of those are multiplied, and no more; 'high' gains nothing there."""
+    if not _vector.HAS_PAIRS:
+        pytest.skip("needs a processor that multiplies pairs of bfloat16 (AVX512_BF16)")
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
+    a, b = (
+        laid_out(x, {"N": "rows", "T": "columns"}[of])
+        for x, of in ((normal(0, 301, 257), layouts[0]), (normal(1, 257, 130), layouts[1]))
+    )
+    bias = normal(2, 130)
+
+    def error(found, left, right, extra=0.0):
+        size = np.abs(left).astype(float) @ np.abs(right)
+        return np.abs(found - (left.astype(float) @ right + extra)) / size
+
+    for name, least, most in (("high", 0.0, 1e-6), ("medium", LOST["medium"] / 1000, LOST["medium"])):
+        with precision.in_this_thread(name):
+            products = [(kernels.matmul(a, b), a, b), (kernels.linear(a, b.T, bias), a, b, bias)]
+            stacked = kernels.matmul(np.stack([a] * 3), np.stack([b, b, -b]))
+            g = normal(3, 301, 130)
+            dx, dweight, dbias = kernels.linear_backward(g, a, np.ascontiguousarray(b.T))
+        assert np.array_equal(stacked[0], products[0][0]) and np.array_equal(stacked[2], -products[0][0])
+        for product in (*products, (dx, g, b.T), (dweight, g.T, a)):
+            assert least <= error(*product).mean() and error(*product).max() <= most
+        check(dbias[None], np.ones((1, 301), np.float32), g)
+
+
 @tiles_only
 def test_bfloat16_takes_one_piece_whatever_float32_takes(fewer_bits):
     a, b = normal(0, 300, 128).astype(BFLOAT16), normal(1, 200, 128).astype(BFLOAT16)

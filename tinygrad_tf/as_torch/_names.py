@@ -111,7 +111,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
         f"amp.{name}": f"{OURS} by this name: there it is torch.{name}, which is here, too"
         for name in ("get_float32_matmul_precision", "set_float32_matmul_precision")
     },
-    "set_float32_matmul_precision": "holds on processors with matrix tiles, for attention, too",
+    "set_float32_matmul_precision": "holds on processors with matrix tiles; 'medium' also with AVX512_BF16",
     "amp.get_autocast_dtype": f"{OURS} by this name: there it is torch.get_autocast_dtype, which is here, too",
     **{
         f"autograd.{name}": f"{OURS} by this name: there it is torch.{name}, which is here, too"

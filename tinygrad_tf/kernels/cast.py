@@ -17,7 +17,7 @@ from tinygrad_tf.kernels._half import bits, get, is_bfloat16, put
 from tinygrad_tf.kernels._operands import flatten
 from tinygrad_tf.kernels._scalar import widest_vectors
 
-FLOAT32 = np.dtype(np.float32)
+FLOAT32, UINT16 = np.dtype(np.float32), np.dtype(np.uint16)
 GRAIN, MOST = 16384, 64  # elements of a block, at least, and blocks, at most
 SHORTEST = 16  # elements of a row: shorter ones are NumPy's
 
@@ -53,7 +53,7 @@ def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
         return x
     up = dtype == FLOAT32 and is_bfloat16(x.dtype)
     if x.size >= GRAIN and (up or (x.dtype == FLOAT32 and is_bfloat16(dtype))):
-        axes = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+        axes = _in_memory(x)
         y = _converted(x.transpose(axes), dtype)
         if y is not None:
             return y.transpose(np.argsort(axes))
@@ -61,15 +61,32 @@ def cast(x: np.ndarray, dtype: Any) -> np.ndarray:
         return x.astype(dtype)
 
 
+def rounded_bits(x: np.ndarray) -> np.ndarray:
+    """The bits of the bfloat16 nearest to numbers of float32, in uint16, in the same order in memory.
+
+    >>> import numpy as np
+    >>> rounded_bits(np.float32([1.0, 1.0 + 2**-9, -2.0])).tolist()
+    [16256, 16256, 49152]
+    """
+    axes = _in_memory(x)
+    inner = x.transpose(axes)
+    y = _converted(inner, UINT16)
+    if y is None:
+        y = _converted_at_once(np.array(inner, order="C"), UINT16)
+    return y.transpose(np.argsort(axes))
+
+
+def _in_memory(x: np.ndarray) -> list[int]:
+    """The axes of x, from the one whose elements lie furthest apart."""
+    return sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+
+
 def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """A copy in `dtype` by the kernels; None if x lies neither in one piece nor in long rows evenly apart."""
+    """A copy in `dtype`, or as bits, by the kernels; None if x lies neither in one piece nor in long rows evenly apart."""
     if not x.flags.aligned:
         return None
     if x.flags.c_contiguous:
-        y = np.empty(x.shape, dtype)
-        step = _step(x.size)
-        convert(-(-x.size // step), step, bits(x.reshape(-1)), bits(y.reshape(-1)))
-        return y
+        return _converted_at_once(x, dtype)
     columns, x_row = _as_rows(x)
     if columns < SHORTEST:
         return None
@@ -80,8 +97,14 @@ def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     return y
 
 
+def _converted_at_once(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    y, step = np.empty(x.shape, dtype), _step(x.size)
+    convert(-(-x.size // step), step, bits(x.reshape(-1)), bits(y.reshape(-1)))
+    return y
+
+
 def _step(size: int) -> int:
-    return -(-size // min(MOST, size // GRAIN))
+    return -(-size // max(1, min(MOST, size // GRAIN)))
 
 
 def _as_rows(x: np.ndarray) -> tuple[int, int]:

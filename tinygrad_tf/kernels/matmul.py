@@ -39,9 +39,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tinygrad_tf.kernels import _matrix_tiles
+from tinygrad_tf.kernels import _matrix_tiles, precision
 from tinygrad_tf.kernels._half import bits, is_bfloat16
-from tinygrad_tf.kernels._operands import Operand, operand
+from tinygrad_tf.kernels._multiply import FLOAT32, FLOAT64, NOTHING, multiply_operands, multiply_stacks, stack_of
+from tinygrad_tf.kernels._operands import operand
 from tinygrad_tf.kernels._pieces_product import (
     in_one_stretch,
     linear_gradients_in_pieces,
@@ -49,25 +50,16 @@ from tinygrad_tf.kernels._pieces_product import (
     multiply_in_pieces,
     weight_gradient_in_pieces,
 )
-from tinygrad_tf.kernels._plan import (
-    DEPTH,
-    LINEAR_THIN,
-    PANEL_BYTES,
-    plan_linear_thin,
-    plan_product,
-    plan_thin,
-    suits_pairs,
-)
-from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT, multiply
-from tinygrad_tf.kernels._thin import linear_thin, multiply_thin
-from tinygrad_tf.kernels.cast import cast
+from tinygrad_tf.kernels._plan import DEPTH, LINEAR_THIN, plan_linear_thin, suits_pairs
+from tinygrad_tf.kernels._product import ACCUMULATE, ADD_BIAS, PUT
+from tinygrad_tf.kernels._thin import linear_thin
+from tinygrad_tf.kernels.cast import cast, rounded_bits
 from tinygrad_tf.kernels.elementwise import sum_rows
 
 Array = NDArray[Any]
-FLOAT32, FLOAT64, UINT16 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.uint16)
-NOTHING: dict[Any, Array] = {FLOAT32: np.empty(0, np.float32), FLOAT64: np.empty(0, np.float64)}
 SMALL = 1 << 18  # multiply-adds: up to here NumPy's BLAS runs on the calling thread, and Python's cost decides
 SMALL_VECTOR = 1 << 13  # the same where one operand is a vector: OpenBLAS gives those to threads from 9,216 on
+WORTH_ROUNDING = 1 << 21  # multiply-adds from which float32 is rounded to pairs of bfloat16, where that is wanted
 TINY = 64  # multiply-adds of each product in a stack: NumPy's loop over such is as fast, or faster
 DEEPEST_DOT = 4096  # the same where each product is a dot product
 
@@ -106,7 +98,7 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
             f"matmul: a of shape {a.shape} has {K} columns but b of shape {b.shape} has {b.shape[-2]} rows; "
             "these must be the same"
         )
-    stack = _stack(a, b) if a.ndim > 2 or b.ndim > 2 else ()
+    stack = stack_of(a, b) if a.ndim > 2 or b.ndim > 2 else ()
     if out is not None:
         return _matmul_into(out, a, b, stack, accumulate, whole)
     if accumulate:
@@ -115,10 +107,14 @@ def matmul(a: Array, b: Array, out: Array | None = None, accumulate: bool = Fals
         return np.matmul(a, b)
     if stack and (M * N * K <= TINY or (M == N == 1 and K <= DEEPEST_DOT)):
         return np.matmul(a, b)
+    if _wants_pairs(a.dtype, math.prod(stack), M, N, K):
+        c = np.empty((*stack, M, N), FLOAT32)
+        _multiply_pairs(rounded_bits(a), rounded_bits(b), stack, c)
+        return c
     if M <= LINEAR_THIN and a.ndim == b.ndim == 2 and b.flags.f_contiguous:  # b lies as the weight of a layer
         return linear(a, b.T)
     c = np.empty((*stack, M, N), a.dtype)
-    _multiply_stacks(a, b, stack, c, PUT, None, whole)
+    multiply_stacks(a, b, stack, c, PUT, None, whole)
     return c
 
 
@@ -131,7 +127,7 @@ def _matmul_into(out: Array, a: Array, b: Array, stack: tuple[int, ...], accumul
         return out
     direct = out.flags.carray and not np.may_share_memory(out, a) and not np.may_share_memory(out, b)
     c = out if direct else np.array(out, order="C")
-    _multiply_stacks(a, b, stack, c, ACCUMULATE, None, whole)
+    multiply_stacks(a, b, stack, c, ACCUMULATE, None, whole)
     if c is not out:
         out[...] = c
     return out
@@ -151,6 +147,9 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if _is_small(1, M, N, K) and left.forc and right.forc:
         return linear_reference(x, weight, bias)
     y = np.empty((M, N), x.dtype)
+    if _wants_pairs(x.dtype, 1, M, N, K):
+        _multiply_pairs(rounded_bits(x), rounded_bits(weight).T, (), y, bias)
+        return y
     if bias is not None and not bias.flags.carray:
         bias = np.array(bias, order="C")
     if M <= LINEAR_THIN and y.size and K and left.carray and right.carray:
@@ -160,7 +159,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     if plain and linear_in_pieces(x, weight, bias, y):
         return y
     mode = PUT if bias is None else ADD_BIAS
-    _multiply(M, N, K, operand(x, ()), operand(weight.T, ()), y, mode, bias, tiles=not plain)
+    multiply_operands(M, N, K, operand(x, ()), operand(weight.T, ()), y, mode, bias, tiles=not plain)
     return y
 
 
@@ -177,23 +176,33 @@ def product_of_bfloat16(a: Array, b: Array, bias: Array | None = None, rounded: 
         where = left, int(a0), a_row, a_col, right, int(b0), b_row, b_col, bits(c).ravel()
         if multiply_in_pieces(M, N, K, *where, bias is not None, bias_or_nothing, True):
             return cast(c, a.dtype) if rounded else c
-    stack = _stack(a, b) if a.ndim > 2 or b.ndim > 2 else ()
+    stack = stack_of(a, b) if a.ndim > 2 or b.ndim > 2 else ()
     if suits_pairs(math.prod(stack), M, N, K):
-        c = _product_in_pairs(a, b, stack, bias, a.dtype if rounded and K <= DEPTH else FLOAT32)
+        c = np.empty((*stack, M, N), a.dtype if rounded and K <= DEPTH else FLOAT32)
+        _multiply_pairs(bits(a), bits(b), stack, bits(c), bias)
         return cast(c, a.dtype) if rounded else c
     left, right = cast(a, np.float32), cast(b, np.float32)
     c = matmul(left, right, whole=True) if bias is None else linear(left, right.T, bias)
     return cast(c, a.dtype) if rounded else c
 
 
-def _product_in_pairs(a: Array, b: Array, stack: tuple[int, ...], bias: Array | None, dtype: Any) -> Array:
+def _multiply_pairs(a: Array, b: Array, stack: tuple[int, ...], c: Array, bias: Array | None = None) -> None:
+    """c = a @ b + bias for the bits of bfloat16."""
     if a.shape[-1] % 2:  # the last pairs are completed by zeros
         a, b = _longer(a, -1), _longer(b, -2)
-    c = np.empty((*stack, a.shape[-2], b.shape[-1]), dtype)
     mode = PUT if bias is None else ADD_BIAS
-    addend = None if bias is None else np.require(bias, None, ["C", "A", "W"])
-    _multiply_stacks(bits(a), bits(b), stack, bits(c), mode, addend)
-    return c
+    multiply_stacks(a, b, stack, c, mode, None if bias is None else np.require(bias, None, ["C", "A", "W"]))
+
+
+def _wants_pairs(dtype: Any, items: int, M: int, N: int, K: int) -> bool:
+    """Whether numbers of float32 are to be rounded to bfloat16 (`precision.py`), and are faster so."""
+    return (
+        precision.pieces() == 1
+        and dtype == FLOAT32
+        and not _matrix_tiles.AVAILABLE
+        and items * M * N * K >= WORTH_ROUNDING
+        and suits_pairs(items, M, N, K)
+    )
 
 
 def _longer(x: Array, axis: int) -> Array:
@@ -227,6 +236,8 @@ def linear_backward(
         at_once = linear_gradients_in_pieces(g, x, weight, need_bias)
         if at_once is not None:
             return at_once[0], at_once[1], at_once[2] if need_bias else None
+    if all(a.dtype == FLOAT32 for a in (g, x, weight)) and _wants_pairs(g.dtype, 1, *g.shape, x.shape[1]):
+        return _linear_backward_in_pairs(g, x, weight, need_x, need_weight, need_bias)
     halves = all(is_bfloat16(a.dtype) for a in (g, x, weight))
     if halves:
         dx = product_of_bfloat16(g, weight, rounded=True) if need_x else None
@@ -242,6 +253,19 @@ def linear_backward(
     return dx, product(g.T, x) if need_weight else None, dbias
 
 
+def _linear_backward_in_pairs(
+    g: Array, x: Array, weight: Array, need_x: bool, need_weight: bool, need_bias: bool
+) -> tuple[Array | None, Array | None, Array | None]:
+    dx = np.empty(x.shape, FLOAT32) if need_x else None
+    dweight = np.empty(weight.shape, FLOAT32) if need_weight else None
+    halves = rounded_bits(g)
+    if dx is not None:
+        _multiply_pairs(halves, rounded_bits(weight), (), dx)
+    if dweight is not None:
+        _multiply_pairs(halves.T, rounded_bits(x), (), dweight)
+    return dx, dweight, sum_rows(g) if need_bias else None
+
+
 def linear_backward_reference(g: Array, x: Array, weight: Array) -> tuple[Array, Array, Array]:
     """The plain formulas of `linear_backward`."""
     return np.matmul(g, weight), np.matmul(g.T, x), g.sum(0)
@@ -251,15 +275,6 @@ def _do_not_fit(name: str, wanted: str, *arrays: Array | None) -> ValueError:
     """Kernels do not check bounds: an array that is too small would be read beyond its end."""
     found = ", ".join(str(array.shape) for array in arrays if array is not None)
     return ValueError(f"{name}: the shapes of {wanted} must fit, got {found}")
-
-
-def _stack(a: Array, b: Array) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        raise ValueError(
-            f"matmul: the leading dimensions of a {a.shape} and b {b.shape} do not broadcast against each other"
-        ) from None
 
 
 def _is_small(items: int, M: int, N: int, K: int) -> bool:
@@ -274,51 +289,3 @@ def _blas_reads(x: Array) -> bool:
         return True
     (rows, columns), (row, column), size = x.shape[-2:], x.strides[-2:], x.itemsize
     return (column == size and row >= columns * size) or (row == size and column >= rows * size)
-
-
-def _multiply_stacks(
-    a: Array, b: Array, stack: tuple[int, ...], c: Array, mode: int, bias: Array | None, whole: bool = False
-) -> None:
-    M, K = a.shape[-2:]
-    if stack and b.ndim == 2 and a.flags.c_contiguous:
-        M *= math.prod(stack)  # one tall product
-        a, stack = a.reshape(M, K), ()
-    _multiply(M, b.shape[-1], K, operand(a, stack), operand(b, stack), c, mode, bias, whole)
-
-
-def _multiply(
-    M: int, N: int, K: int, A: Operand, B: Operand, c: Array, mode: int, bias: Array | None, whole: bool = False,
-    tiles: bool = True,
-) -> None:  # fmt: skip
-    """Run the kernels; c is C-contiguous, A is (M, K), B is (K, N), or stacks of them; whole: all are bfloat16.
-
-    tiles: whether matrix tiles may be tried. A and B may be the bits of bfloat16, in uint16, where pairs of them are
-    multiplied; so may c, then.
-    """
-    if not c.size:
-        return
-    if not K:
-        if mode != ACCUMULATE:
-            c[...] = 0.0 if bias is None else bias
-        return
-    a, a_starts, a_row, a_col = A
-    b, b_starts, b_row, b_col = B
-    if N == 1 and M > 1 and mode != ADD_BIAS:  # a column lies in memory as a row does: C.T = B.T @ A.T
-        M, N = N, M
-        b, b_starts, b_row, b_col, a, a_starts, a_row, a_col = a, a_starts, a_col, a_row, b, b_starts, b_col, b_row
-    pairs = a.dtype == UINT16
-    addend = bias if bias is not None else NOTHING[FLOAT32 if pairs else c.dtype]
-    items, lanes = a_starts.size, PANEL_BYTES // (8 if pairs else 2 * c.itemsize)
-    thin = None if pairs else plan_thin(items, M, N, K, lanes, a_col == 1, b_row == 1, b_col == 1)
-    if thin is not None:
-        blocks, columns, group = thin
-        rows = a, a_starts, a_row, a_col, b, b_starts, b_row, b_col
-        multiply_thin(blocks, M, N, K, *rows, c.ravel(), mode, addend, columns, group)
-        return
-    if tiles and _matrix_tiles.AVAILABLE and items == 1 and c.dtype == FLOAT32 and mode != ACCUMULATE:
-        a0, b0 = int(a_starts[0]), int(b_starts[0])
-        C, has_bias = c.ravel(), mode == ADD_BIAS
-        if multiply_in_pieces(M, N, K, a, a0, a_row, a_col, b, b0, b_row, b_col, C, has_bias, addend, whole):
-            return
-    plan = plan_product(items, M, N, K, 2 * lanes, a_row, a_col, b_col == 1, pairs)
-    multiply(M, N, K, a, a_starts, a_row, a_col, b, b_starts, b_row, b_col, c.ravel(), mode, addend, *plan)

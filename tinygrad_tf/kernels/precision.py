@@ -2,7 +2,7 @@
 
 highest   three pieces of bfloat16 stand for a number, six products of pieces for a product: float32's 24 bits
 high      two and three: about 16 bits
-medium    one and one: bfloat16's 8 bits
+medium    one and one: bfloat16's 8 bits; also where pairs of bfloat16 are multiplied (`_pairs.py`)
 
 It is the process's. A thread may have another one for a while, so that loops in several threads do not undo each
 other's.
