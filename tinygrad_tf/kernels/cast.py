@@ -82,7 +82,7 @@ def _in_memory(x: np.ndarray) -> list[int]:
 
 
 def _converted(x: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
-    """A copy in `dtype`, or as bits, by the kernels; None if x lies neither in one piece nor in long rows evenly apart."""
+    """A copy in `dtype`, or as bits, by the kernels; None if x lies neither in one piece nor in long rows alike."""
     if not x.flags.aligned:
         return None
     if x.flags.c_contiguous:
