@@ -23,7 +23,7 @@ from tinygrad_tf.bench.processes import NUMPY, OWN, PYTORCH, Worker, WorkerError
 from tinygrad_tf.bench.report import MISSING, Table, summary
 from tinygrad_tf.bench.worker import Desk, digest
 from tinygrad_tf.cli import bench, main
-from tinygrad_tf.kernels import _matrix_tiles
+from tinygrad_tf.kernels import _matrix_tiles, _vector
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 SIZES = gpt.Sizes(layers=2, heads=2, channels=16, context=8, batch=3, vocabulary=11)
@@ -54,6 +54,7 @@ def test_quick_runs_everything_and_the_libraries_agree(tmp_path: Path, capsys: p
     assert machine["cores"] >= machine["threads"] == 1 and machine["versions"]["numpy"] == np.__version__
     for rates in machine["peak"].values():
         assert len(rates) == 2 and all(math.isfinite(rate) and rate > 1e6 for rate in rates)
+    assert ("pairs" in machine["peak"]) == _vector.HAS_PAIRS
     assert ("tiles" in machine["peak"]) == machine["matrix_tiles"] == _matrix_tiles.AVAILABLE
     assert processor() in out and "GFLOP/s" in out and "nan" not in out and "wrong" not in out
 
@@ -387,6 +388,18 @@ def test_registers_do_the_multiply_adds_that_are_counted() -> None:
         x = x * rows[:, -2:-1] + rows[:, -1:]
     peak._run_registers(2, 5, A)
     assert np.allclose(A.reshape(rows.shape)[:, :-2], x, rtol=1e-5)
+
+
+@pytest.mark.skipif(not _vector.HAS_PAIRS, reason="this processor does not multiply pairs of bfloat16")
+def test_pairs_do_the_multiply_adds_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = np.random.default_rng(0).integers(-4, 5, (2, peak.SUMS + 2, peak.LANES, 2)).astype(np.float32)
+    A = np.ascontiguousarray((numbers.view(np.uint32) >> 16).astype(np.uint16)).view(np.float32).reshape(2, -1)
+    A[:, : peak.SUMS * peak.LANES] = 0.0
+    peak._run_pairs(2, 3, A)
+    sums = 3 * (numbers[:, -2] * numbers[:, -1]).sum(-1)
+    assert np.array_equal(A.reshape(2, -1, peak.LANES)[:, :-2], np.repeat(sums[:, None], peak.SUMS, 1))
+    monkeypatch.setattr(peak, "_rate", lambda run, work, seconds: work)
+    assert peak.pair_rate(1) == 2 * peak.register_rate(1)
 
 
 @pytest.mark.skipif(not _matrix_tiles.AVAILABLE, reason="this processor has no matrix tiles")

@@ -678,6 +678,12 @@ def test_large_products_of_bfloat16_in_pairs(all_in_pairs, M, K, N, layouts):
         set_num_threads(before)
 
 
+def test_rows_that_lie_far_apart_in_pairs(all_in_pairs):
+    """They are packed, as those that lie across are; the last pairs are fewer than a register holds."""
+    a, b = normal(0, 100, 5000).astype(BFLOAT16)[:, 7:337], normal(1, 330, 100).astype(BFLOAT16)
+    check_bfloat16(kernels.product_of_bfloat16(a, b), a, b)
+
+
 def test_numbers_at_the_ends_of_the_range_in_pairs(all_in_pairs):
     """Infinity and NaN are what they are elsewhere; numbers below 2^-126 are taken for zero, and so are such sums."""
     a, b = normal(0, 40, 64).astype(BFLOAT16), normal(1, 64, 48).astype(BFLOAT16)

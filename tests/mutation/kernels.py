@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tinygrad_tf.kernels._matrix_tiles import AVAILABLE
+from tinygrad_tf.kernels._vector import HAS_PAIRS
 
 TOP = Path(__file__).parents[2]
 ROWS = "tests/test_row_kernels.py"
@@ -52,6 +53,7 @@ HIT = "hit = upper * number(1 - smoothing) * weight[label]"
 LINEAR = "tests/test_matmul.py", "linear_backward"
 ATTENTION = "tests/test_attention_kernel.py", "test_every_length or test_other_numbers_of_keys"
 TILES = "tests/test_attention_tiles.py", "float32_is_as_exact"
+PAIRS = "tests/test_matmul.py", "pairs"
 CONVOLUTION = "tests/test_convolution_kernels.py", "gradients or columns or largest or pieces"
 MUTANTS = [
     rows("softmax", "softmax_backward", "(target[col] - common)", "target[col]"),
@@ -75,7 +77,7 @@ MUTANTS = [
     rows("cross_entropy", "cross_entropy_backward", HIT, HIT.removesuffix(" * weight[label]")),
     KernelMutant("embedding", "target[col] += source[col]", "target[col] = source[col]", ROWS, "embedding"),
     KernelMutant("embedding", "tables[0] if count == 1 else tables.sum(0)", "tables[0]", ROWS, "embedding"),
-    KernelMutant("elementwise", "total[col] += (first[col]", "total[col] = (first[col]", *LINEAR),
+    KernelMutant("elementwise", "total[col] += (get(first, col)", "total[col] = (get(first, col)", *LINEAR),
     KernelMutant("convolution", "    total[t0 + o] += found", "    total[t0 + o] = found", *CONVOLUTION),
     KernelMutant("convolution", "s0 + n * count + k, these * depth", "s0 + n * count + k, depth", *CONVOLUTION),
     KernelMutant("convolution", "min(channels, here - c)\n        for", "channels\n        for", *CONVOLUTION),
@@ -90,7 +92,18 @@ ON_TILES = [
     KernelMutant("_attention_tiles_forward", "S[sums + q] *= S[factors + q]", "pass", *TILES),
     KernelMutant("_attention_tiles_backward", "range(0, last, KEYS)", "range(KEYS, last, KEYS)", *TILES),
 ]
+IN_PAIRS = [
+    KernelMutant("_pairs", "e.at(source, args[2])", "e.at(source, builder.add(args[2], args[2]))", *PAIRS),
+    KernelMutant("_pairs", "range(depth if i < rows else 0, K)", "range(depth, K)", *PAIRS),
+    KernelMutant("_pairs", "range(whole, K):", "range(whole, K - 1):", *PAIRS),
+    KernelMutant("_pairs", "for i in range(full, M):", "for i in range(full, M - 1):", *PAIRS),
+    KernelMutant("_product", "min(STRIP, rows), 2 if", "min(STRIP, rows), 1 if", *PAIRS),
+    KernelMutant("_plan", "(pairs and a_col != 1)", "False", *PAIRS),
+    KernelMutant("matmul", "if a.shape[-1] % 2:", "if False:", *PAIRS),
+    KernelMutant("cast", "x[row * x_row : row", "x[row * columns : row", "tests/test_matmul.py", "cast_of_rows"),
+]
 MUTANTS += ON_TILES if AVAILABLE else []
+MUTANTS += IN_PAIRS if HAS_PAIRS else []
 
 
 def copy_package(folder: Path) -> None:

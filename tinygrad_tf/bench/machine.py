@@ -17,7 +17,7 @@ from tinygrad_tf.bench import peak
 from tinygrad_tf.kernels._compile import get_num_threads
 from tinygrad_tf.kernels._matrix_tiles import AVAILABLE
 from tinygrad_tf.kernels._threads import usable_cores
-from tinygrad_tf.kernels._vector import VECTOR_BYTES
+from tinygrad_tf.kernels._vector import HAS_PAIRS, VECTOR_BYTES
 
 
 def describe(seconds: float, megabytes: int) -> dict[str, Any]:
@@ -45,6 +45,8 @@ def measure(seconds: float, megabytes: int) -> dict[str, list[float]]:
     """Each peak on one core and on all threads: multiply-adds a second, and bytes a second of a copy."""
     threads = (1, get_num_threads())
     found = {"registers": [peak.register_rate(n, seconds) for n in threads]}
+    if HAS_PAIRS:
+        found["pairs"] = [peak.pair_rate(n, seconds) for n in threads]
     if AVAILABLE:
         found["tiles"] = [peak.tile_rate(n, seconds) for n in threads]
         found["tiles_float32"] = [rate / peak.PIECEWISE for rate in found["tiles"]]

@@ -4,6 +4,7 @@ Each is the best of many short runs, on one core and on all threads, of a loop i
 happens:
 
     vector registers   x = x * factor + addend for enough x to keep every unit busy while the results are on their way
+    pairs of bfloat16  the same registers, x = x + a0 * b0 + a1 * b1 (AVX512_BF16), see kernels/_pairs.py
     matrix tiles       four tiles of sums, one instruction each (Intel's AMX); six products of bfloat16 pieces make one
                        of float32, see kernels/_pieces.py
     copy               one array to another, both larger than most caches; what is read and what is written both count
@@ -46,19 +47,35 @@ def _multiply_adds(typing: Any, times: Any, A: Any) -> Any:
     return types.void(types.int64, A), _emit_multiply_adds
 
 
+@intrinsic
+def _pair_multiply_adds(typing: Any, times: Any, A: Any) -> Any:
+    """x = x + the products of two pairs, the same way: A holds SUMS registers x, then two of pairs."""
+    return types.void(types.int64, A), _emit_pair_multiply_adds
+
+
 def _emit_multiply_adds(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     e = Emitter(context, builder, signature.args[1])
+    return _emit_sums(context, builder, signature, args, e, lambda x, factor, addend: e.fma(x, factor, addend))
+
+
+def _emit_pair_multiply_adds(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    e = Emitter(context, builder, signature.args[1])
+    return _emit_sums(context, builder, signature, args, e, lambda x, a, b: e.fma_of_pairs(a, b, x))
+
+
+def _emit_sums(context: Any, builder: Any, signature: Any, args: Any, e: Emitter, following_x: Any) -> Any:
+    """x = following_x(x, first, second), over and over, for SUMS registers x and two more."""
     start = e.pointer(signature.args[1], args[1], I64(0))
     sums = [e.load(start, i) for i in range(SUMS)]
-    factor, addend = e.load(start, SUMS), e.load(start, SUMS + 1)
+    first, second = e.load(start, SUMS), e.load(start, SUMS + 1)
     before, loop, after = builder.block, builder.append_basic_block("loop"), builder.append_basic_block("done")
     builder.branch(loop)
     builder.position_at_end(loop)
     index, phis = builder.phi(I64), [builder.phi(e.vector) for _ in sums]
-    new = [e.fma(x, factor, addend) for x in phis]
+    new = [following_x(x, first, second) for x in phis]
     following = builder.add(index, I64(1))
-    for phi, first, next_value in zip([index, *phis], [I64(0), *sums], [following, *new], strict=True):
-        phi.add_incoming(first, before)
+    for phi, begin, next_value in zip([index, *phis], [I64(0), *sums], [following, *new], strict=True):
+        phi.add_incoming(begin, before)
         phi.add_incoming(next_value, loop)
     builder.cbranch(builder.icmp_signed("<", following, args[0]), loop, after)
     builder.position_at_end(after)
@@ -94,6 +111,11 @@ def _run_registers(index, times, A):
 
 
 @parallel
+def _run_pairs(index, times, A):
+    _pair_multiply_adds(times, A[index])
+
+
+@parallel
 def _run_tiles(index, times, A):
     tiles.open_tiles()
     _tile_multiply_adds(times, A[index])
@@ -112,6 +134,15 @@ def register_rate(threads: int, seconds: float = 0.3) -> float:
     A = np.random.default_rng(0).uniform(0.5, 1.0, (blocks, (SUMS + 2) * LANES)).astype(np.float32)
     A[:, SUMS * LANES :] *= -1.0  # x goes to and fro around -addend / (1 - factor)
     return _rate(lambda times: _run_registers(blocks, times, A), blocks * SUMS * LANES, seconds)
+
+
+def pair_rate(threads: int, seconds: float = 0.3) -> float:
+    """bfloat16 multiply-adds a second on vector registers, where the processor multiplies pairs of them."""
+    blocks = _blocks(threads)
+    numbers = np.random.default_rng(0).standard_normal((blocks, (SUMS + 2) * LANES, 2)).astype(np.float32)
+    A = np.ascontiguousarray((numbers.view(np.uint32) >> 16).astype(np.uint16)).view(np.float32)[..., 0]
+    A[:, : SUMS * LANES] = 0.0
+    return _rate(lambda times: _run_pairs(blocks, times, A), 2 * blocks * SUMS * LANES, seconds)
 
 
 def tile_rate(threads: int, seconds: float = 0.3) -> float:

@@ -9,7 +9,19 @@ is, and are only moved; else the words are made of two rows, a vector of each.
     pack_rows    packed[k / 2, i] = (A[i, k], A[i, k + 1]), for groups of HEIGHT rows
 
 These stand in for those of `_tiles.py`, and arrays, offsets and strides are in numbers (not words) here, too; K is
-even.
+even. What is packed takes half of the room, so the panel of B that a tile reads, 384 numbers deep, stays in a
+first-level cache of 32 KiB. Numbers below 2^-126 are taken for zero by the instruction.
+
+Cost, on one core of an AMD EPYC (Zen 4, 3.6 GHz) with a measured peak of 236 GFLOP/s, where that of float32 is 118: a
+multiply-add 0.0055 ns. GFLOP/s on two threads, operands and result of bfloat16 but for the gradients of weights (TN):
+
+    NT 16384x384x1536   NN 16384x1536x384   TN 1536x16384x384   NT 768x128x512   TN 512x768x128
+           197                 192                 197                179              151         as float32
+           413                 373                 379                296              239         in pairs
+           372                 385                 367                331              312         PyTorch (oneDNN)
+
+Results of bfloat16 are rounded as a tile is stored, where the depth fits one stretch: to write float32 and to round it
+in a second pass took up to an eighth longer for 16384x384x1536.
 """
 # mypy: allow-untyped-defs
 
@@ -78,7 +90,7 @@ def move_pairs(M, K, A, a0, a_row, B, b0, b_row):
 
 
 def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
-    """Pairs of rows of n columns of B, with zeros up to the panel's width; B with any strides."""
+    """Pairs of rows of n columns of B, with any strides; what lies behind them in the panel is never read."""
     width = PANEL * lanes(B)
     if b_col == 1 and n == width:
         for k in range(0, K, 2):
@@ -90,9 +102,6 @@ def pack_panel(K, n, B, b0, b_row, b_col, panel, p0):
         for k in range(K):
             for j in range(n):
                 panel[p0 + k // 2 * 2 * width + 2 * j + k % 2] = B[b0 + k * b_row + j * b_col]
-    for k in range(0, K, 2):
-        for j in range(2 * n, 2 * width):
-            panel[p0 + k * width + j] = 0
 
 
 def pack_rows(M, K, A, a0, a_row, a_col, packed, p0):
