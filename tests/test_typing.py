@@ -8,11 +8,16 @@ from pathlib import Path
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import complex_numbers, compositions, creation, fft, functions, linalg
+from tinygrad_tf import complex_numbers, creation, fft, functions, linalg
+from tinygrad_tf.compositions import elementwise, matrices, shapes, statistics
 from tinygrad_tf.nn import functional as F
 
 ROOT = Path(__file__).parents[1]
-MODULES = {"": (complex_numbers, compositions, creation, functions), "linalg.": (linalg,), "fft.": (fft,)}
+MODULES = {
+    "": (complex_numbers, elementwise, matrices, shapes, statistics, creation, functions),
+    "linalg.": (linalg,),
+    "fft.": (fft,),
+}
 MODULES |= {"nn.functional.": (F,)}
 TENSORS_OWN = set(tg.engine.Tensor.__slots__)  # what the engine keeps in a tensor
 OF_PYTHON = {"Tensor.item", "Tensor.tolist"}  # numbers and lists of any kind

@@ -34,7 +34,10 @@ from tinygrad_tf.autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 from tinygrad_tf.complex_numbers import *
-from tinygrad_tf.compositions import *
+from tinygrad_tf.compositions.elementwise import *
+from tinygrad_tf.compositions.matrices import *
+from tinygrad_tf.compositions.shapes import *
+from tinygrad_tf.compositions.statistics import *
 from tinygrad_tf.creation import *
 from tinygrad_tf.creation import tensor as tensor  # the function, not the module of that name
 from tinygrad_tf.dtypes import (

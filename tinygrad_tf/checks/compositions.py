@@ -31,6 +31,18 @@ op(
     normal(2, 3),
 )
 op("sinc", tg.sinc, spread(5))
+op("float_power", lambda a, b: tg.float_power(a, b).to(a.dtype), positive(3, 4), normal(4))
+op("ldexp", lambda a, b: tg.ldexp(a, b), normal(3, 4), normal(4))
+op("frexp", lambda a: tg.frexp(a).mantissa, spread(6))
+op("gradient", lambda a: tg.gradient(a, spacing=0.5, dim=1)[0] + tg.gradient(a, dim=0, edge_order=2)[0], normal(3, 5))
+op(
+    "gradient between coordinates",
+    lambda a: tg.gradient(a, spacing=(tg.tensor([0.0, 0.5, 2.0, 2.5]).to(a.dtype),), dim=1, edge_order=2)[0],
+    normal(2, 4),
+)
+op("nanquantile", lambda a: tg.nanquantile(a, 0.4, dim=1), spread(3, 5))
+op("msort", tg.msort, spread(4, 2))
+op("renorm", lambda a: tg.renorm(a, 2, 0, 1.0), normal(3, 4))
 op("erfc", tg.erfc, normal(4))
 op("xlogy", tg.xlogy, normal(3, 4), positive(4))
 op("lgamma", tg.lgamma, positive(3, 4))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tinygrad_tf import engine
 
 if TYPE_CHECKING:
-    from tinygrad_tf.compositions import _Histogram
+    from tinygrad_tf.compositions.elementwise import _Frexp
+    from tinygrad_tf.compositions.statistics import _Histogram
     from tinygrad_tf.matrix_functions import _QR, _SVD, _Triangular
     from tinygrad_tf.tensor import Tensor
 
@@ -40,8 +41,12 @@ class ComposedMethods(engine.Tensor):
         dist: Callable[..., Tensor]
         erfc: Callable[..., Tensor]
         erfc_: Callable[..., Tensor]
+        float_power: Callable[..., Tensor]
         fmax: Callable[..., Tensor]
         fmin: Callable[..., Tensor]
+        frexp: Callable[..., _Frexp]
+        gcd: Callable[..., Tensor]
+        gcd_: Callable[..., Tensor]
         heaviside: Callable[..., Tensor]
         heaviside_: Callable[..., Tensor]
         histogram: Callable[..., _Histogram]
@@ -53,6 +58,10 @@ class ComposedMethods(engine.Tensor):
         is_nonzero: Callable[..., bool]
         isneginf: Callable[..., Tensor]
         isposinf: Callable[..., Tensor]
+        lcm: Callable[..., Tensor]
+        lcm_: Callable[..., Tensor]
+        ldexp: Callable[..., Tensor]
+        ldexp_: Callable[..., Tensor]
         lgamma: Callable[..., Tensor]
         lgamma_: Callable[..., Tensor]
         logaddexp2: Callable[..., Tensor]
@@ -60,8 +69,10 @@ class ComposedMethods(engine.Tensor):
         lu_solve: Callable[..., Tensor]
         matrix_exp: Callable[..., Tensor]
         matrix_power: Callable[..., Tensor]
+        msort: Callable[..., Tensor]
         mvlgamma: Callable[..., Tensor]
         mvlgamma_: Callable[..., Tensor]
+        nanquantile: Callable[..., Tensor]
         nextafter: Callable[..., Tensor]
         nextafter_: Callable[..., Tensor]
         pinverse: Callable[..., Tensor]
@@ -72,6 +83,7 @@ class ComposedMethods(engine.Tensor):
         rad2deg: Callable[..., Tensor]
         rad2deg_: Callable[..., Tensor]
         real: Tensor
+        renorm: Callable[..., Tensor]
         rot90: Callable[..., Tensor]
         select_scatter: Callable[..., Tensor]
         signbit: Callable[..., Tensor]
