@@ -11,8 +11,9 @@ import tokenize
 from pathlib import Path
 
 import tinygrad_tf
-from tinygrad_tf import creation, functions
+from tinygrad_tf import functions
 from tinygrad_tf.compositions import elementwise, matrices, shapes, statistics
+from tinygrad_tf.creation import counted, drawn, filled, given, typed
 
 ROOT = Path(tinygrad_tf.__file__).parent
 
@@ -182,7 +183,8 @@ def test_importing_compiles_nothing_and_is_cheap(tmp_path: Path) -> None:
 
 
 def test_the_lists_of_public_functions_are_complete() -> None:
-    for module in (elementwise, matrices, shapes, statistics, creation, functions):
+    by_topic = elementwise, matrices, shapes, statistics, counted, drawn, filled, given, typed
+    for module in (*by_topic, functions):
         own = {n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__ and n[0] != "_"}
         assert set(module.__all__) == own
         assert len(module.__all__) == len(set(module.__all__))

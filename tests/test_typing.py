@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 import tinygrad_tf as tg
-from tinygrad_tf import complex_numbers, creation, fft, functions, linalg
+from tinygrad_tf import complex_numbers, fft, functions, linalg
 from tinygrad_tf.compositions import elementwise, matrices, shapes, statistics
+from tinygrad_tf.creation import counted, drawn, filled, given, typed
 from tinygrad_tf.nn import functional as F
 
 ROOT = Path(__file__).parents[1]
-MODULES = {
-    "": (complex_numbers, elementwise, matrices, shapes, statistics, creation, functions),
-    "linalg.": (linalg,),
-    "fft.": (fft,),
-}
+BY_TOPIC = elementwise, matrices, shapes, statistics, counted, drawn, filled, given, typed
+MODULES = {"": (complex_numbers, *BY_TOPIC, functions), "linalg.": (linalg,), "fft.": (fft,)}
 MODULES |= {"nn.functional.": (F,)}
 TENSORS_OWN = set(tg.engine.Tensor.__slots__)  # what the engine keeps in a tensor
 OF_PYTHON = {"Tensor.item", "Tensor.tolist"}  # numbers and lists of any kind

@@ -7,7 +7,7 @@
 tensor([[1., 1.],
         [1., 1.]])
 
-The names are PyTorch's. Tensors are made by creation.py; functions of tensors are listed in functions.py, methods in
+The names are PyTorch's. Tensors are made by creation/; functions of tensors are listed in functions.py, methods in
 tensor.py and methods/; each is a line that calls an operation of ops/, where its gradient rule stands.
 """
 
@@ -38,7 +38,11 @@ from tinygrad_tf.compositions.elementwise import *
 from tinygrad_tf.compositions.matrices import *
 from tinygrad_tf.compositions.shapes import *
 from tinygrad_tf.compositions.statistics import *
-from tinygrad_tf.creation import *
+from tinygrad_tf.creation.counted import *
+from tinygrad_tf.creation.drawn import *
+from tinygrad_tf.creation.filled import *
+from tinygrad_tf.creation.given import *
+from tinygrad_tf.creation.typed import *
 from tinygrad_tf.creation import tensor as tensor  # the function, not the module of that name
 from tinygrad_tf.dtypes import (
     bfloat16 as bfloat16,

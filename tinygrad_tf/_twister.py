@@ -42,9 +42,7 @@ STATE = np.dtype(
     }
 )
 
-given_out: Callable[[NDArray[np.uint8]], Any] = (
-    np.asarray
-)  # creation.py, above, makes a state that is given out a tensor
+given_out: Callable[[NDArray[np.uint8]], Any] = np.asarray  # creation, above, makes a state that is given out a tensor
 
 
 def worth_kernels(count: int) -> bool:
