@@ -20,7 +20,7 @@ import typer
 from tinygrad_tf.cli import main, plan
 from tinygrad_tf.cli.app import app
 from tinygrad_tf.cli.display import Clock, Curve, LiveDisplay, PlainDisplay, duration, one_line
-from tinygrad_tf.kernels import _compile
+from tinygrad_tf.kernels import _compile, _matrix_tiles, _vector
 from tinygrad_tf.training import Record, TrainConfig
 from tinygrad_tf.training.config import flag
 from tinygrad_tf.training.presets import PRESETS, preset
@@ -627,6 +627,17 @@ def test_train_in_parts_in_16_bits_and_with_patience(text, capsys):
     assert main(["train", "--resume", "run", "--patience", "3", "--min-delta", "0", "--precision", "float32"]) == 0
     out = capsys.readouterr().out
     assert "precision bfloat16 -> float32" in out and records("run")[-1]["step"] > 4
+
+
+@pytest.mark.parametrize("in_pairs", [True, False])
+def test_train_says_where_bfloat16_is_faster(capsys, monkeypatch, in_pairs):
+    monkeypatch.setattr(_vector, "HAS_PAIRS", in_pairs)
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", False)
+    wide, note = TrainConfig(channels=128), "this processor multiplies bfloat16 twice as fast: --precision bfloat16"
+    others = {"precision": "bfloat16"}, {"matmul_precision": "medium"}, {"channels": 64}
+    for config in (wide, *(dataclasses.replace(wide, **change) for change in others)):
+        plan._tell_precision(PlainDisplay(), config)
+        assert (note in capsys.readouterr().out) == (in_pairs and config is wide)
 
 
 def test_sample_refuses_unknown_characters(run, capsys):
