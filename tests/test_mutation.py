@@ -56,7 +56,7 @@ def test_what_becomes_of_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge(mutant_of(mul, "arrays", "transposed"), rows).outcome == NOT_MADE  # no square matrices
     same_sign = mutant_of(magnitude, "arrays", "saved x 1 % off")
     assert judge(same_sign, seen[id(magnitude), 0, "arrays"]).outcome == EQUIVALENT
-    assert unseen_rules([mul], {}) == ["elementwise.mul(a)", "elementwise.mul(b)"]
+    assert unseen_rules([mul], {}) == ["arithmetic.mul(a)", "arithmetic.mul(b)"]
     monkeypatch.setattr(surveying, "TESTS", {})  # a table that tests nothing
     assert judge(mutant_of(mul, "arrays", "times 1.01"), rows).outcome == SURVIVED
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from tests.differences import first_order_error, second_order_error
-from tinygrad_tf import Tensor, as_tensor, creation, engine, kernels, ops, regions, use_reference
+from tinygrad_tf import Tensor, as_tensor, engine, kernels, ops, regions, use_reference
 from tinygrad_tf.checks import CASES, Case
+from tinygrad_tf.creation import _kinds, counted, drawn, filled, given
+from tinygrad_tf.ops.elementwise import arithmetic, choices, functions
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
@@ -76,8 +78,10 @@ def test_inputs_are_left_alone(case: Case) -> None:
 def test_the_ways_for_large_arrays_give_the_same(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arithmetic, functions and choices on large arrays, and sums of gradients, are left to kernels: here all are."""
     wanted = first_order(*case.build(rng_of(case), np.float64))
-    for name in ("LARGE", "COSTLY", "SLOW", "SEVERAL_PASSES"):
-        monkeypatch.setattr(ops.elementwise, name, 1)
+    monkeypatch.setattr(arithmetic.large, "__defaults__", (1,))
+    for module in (choices, functions):
+        for name in {"COSTLY", "SLOW", "SEVERAL_PASSES"} & set(vars(module)):
+            monkeypatch.setattr(module, name, 1)
     monkeypatch.setattr(ops.activation, "SLOW", 1)
     monkeypatch.setattr(ops.shape, "LARGE", 1)
     monkeypatch.setattr(regions, "LARGE", 1)
@@ -104,7 +108,9 @@ def test_a_change_of_an_index_a_mask_or_a_target_is_noticed(case: Case, monkeypa
             if t.node is None and t.array.flags.writeable and t.numel():
                 t.copy_(~t if t.array.dtype == bool else (1.5 if t.is_floating_point() else t.max()) - t)
 
-    monkeypatch.setattr(creation, "make", make)
+    for module in (_kinds, counted, drawn, filled, given):
+        if hasattr(module, "make"):
+            monkeypatch.setattr(module, "make", make)
     first_order(*case.build(rng_of(case), np.float64))
     for gradients in (first_order, second_order)[: case.order] if made else ():
         for reference in (False, True):
