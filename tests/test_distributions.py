@@ -64,6 +64,12 @@ def _flow(d: ModuleType, x: Any) -> Any:
 MADE |= {
     "Cauchy": lambda t, d, x: d.Cauchy(x[0], x[1].exp()),
     "HalfNormal": lambda t, d, x: d.HalfNormal(x[1].exp()),
+    "HalfCauchy": lambda t, d, x: d.HalfCauchy(x[1].exp()),
+    "Weibull": lambda t, d, x: d.Weibull(x.exp(), (x * 0.5).exp()),
+    "Pareto": lambda t, d, x: d.Pareto(x.exp(), x.abs() + 3.0),
+    "Kumaraswamy": lambda t, d, x: d.Kumaraswamy((x * 0.5).exp(), (x * 0.3).exp()),
+    "InverseGamma": lambda t, d, x: d.InverseGamma(x.abs() + 3.0, x.exp()),
+    "FisherSnedecor": lambda t, d, x: d.FisherSnedecor(x.exp(), x.abs() + 5.0),
     "Multinomial": lambda t, d, x: d.Multinomial(5, x.exp()),
     "Multinomial of logits": lambda t, d, x: d.Multinomial(3, logits=x),
     "MixtureSameFamily": lambda t, d, x: d.MixtureSameFamily(d.Categorical(logits=x), d.Normal(x, x.exp())),
@@ -81,23 +87,29 @@ MADE |= {
 WITH_GRADIENTS = (
     "Normal", "Uniform", "Independent", "Laplace", "Exponential", "MultivariateNormal", "Gumbel", "LogNormal",
     "Relaxed", "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT", "Cauchy", "HalfNormal", "Transformed",
+    "HalfCauchy", "Weibull", "Pareto", "Kumaraswamy", "InverseGamma", "FisherSnedecor",
 )  # fmt: skip
 WITH_MEANS = ("Geometric", "Poisson", "Binomial", "NegativeBinomial", "Multinomial", "Mixture")
-NO_MEANS = ("Relaxed", "Transformed", "Cauchy")
+NO_MEANS = ("Relaxed", "Transformed", "Cauchy", "HalfCauchy")
 NO_DIVERGENCE = (
-    "Cauchy",
-    "HalfNormal",
+    "HalfCauchy",
+    "Kumaraswamy",
+    "InverseGamma",
+    "Weibull",
+    "FisherSnedecor",
     "Multinomial",
     "Mixture",
     "Transformed",
-    "Uniform",
-    "LogNormal",
     "Relaxed",
     "StudentT",
     "NegativeBinomial",
 )
-NO_ENTROPY = ("Uniform", "Relaxed", "Poisson", "NegativeBinomial", "Mixture", "Transformed")  # of Uniform: see below
-COARSE = ("Gamma", "Chi2", "Dirichlet", "Beta", "StudentT")  # PyTorch takes implicit gradients from tables
+NO_ENTROPY = (  # of Uniform: see below
+    "Uniform", "Relaxed", "Poisson", "NegativeBinomial", "Mixture", "Transformed", "FisherSnedecor",
+)  # fmt: skip
+COARSE = (  # PyTorch takes implicit gradients from tables
+    "Gamma", "Chi2", "Dirichlet", "Beta", "StudentT", "InverseGamma", "FisherSnedecor",
+)  # fmt: skip
 X = np.random.default_rng(2).normal(size=(3, 4))
 
 
@@ -136,7 +148,20 @@ def test_distribution_as_in_pytorch(name: str) -> None:
         np.testing.assert_allclose(got.detach().numpy(), want.detach().numpy(), rtol=rtol, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["Normal", "Uniform", "Cauchy", "HalfNormal", "TransformedDistribution widened"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Normal",
+        "Uniform",
+        "Cauchy",
+        "HalfNormal",
+        "TransformedDistribution widened",
+        "HalfCauchy",
+        "Weibull",
+        "Pareto",
+        "Kumaraswamy",
+    ],
+)
 def test_shares_below_a_value_as_in_pytorch(name: str) -> None:
     torch = pytest.importorskip("torch")
     import torch.distributions as theirs
@@ -277,6 +302,10 @@ def test_moments_where_there_are_none() -> None:
     assert D.Gamma(0.5, 1.0).mode.item() == 0.0 and repr(D.Chi2(3.0)) == "Chi2(df: 3.0)"
     more, fewer = D.Binomial(3, 0.5), D.Binomial(2, 0.5)
     assert tg.isinf(D.kl_divergence(more, fewer)) and D.NegativeBinomial(0.0, 0.5).log_prob(tg.tensor(0.0)).item() == 0
+    assert tg.isinf(D.kl_divergence(D.Uniform(0.0, 2.0), D.Uniform(0.0, 1.0))) and tg.isinf(D.HalfCauchy(1.0).mean)
+    assert tg.isinf(D.kl_divergence(D.Pareto(1.0, 2.0), D.Pareto(2.0, 2.0))) and tg.isinf(D.Pareto(1.0, 0.5).mean)
+    assert tg.isinf(D.InverseGamma(1.0, 1.0).mean) and tg.isnan(D.FisherSnedecor(1.0, 2.0).mean)
+    assert tg.isnan(D.Kumaraswamy(0.5, 2.0).mode) and repr(D.Pareto(1.0, 3.0)) == "Pareto(alpha: 3.0, scale: 1.0)"
     assert repr(D.Binomial(3, 0.5)) == "Binomial(total_count: 3.0, probs: 0.5)"
     assert D.Binomial(tg.tensor([2, 3]), 0.25).mean.tolist() == [0.5, 0.75]
 
@@ -316,6 +345,8 @@ def test_moments_where_there_are_none() -> None:
         (lambda: D.Geometric(), ValueError, "Geometric: give either probs or logits"),
         (lambda: D.Laplace(0.0, 0.0), ValueError, "Laplace: scale must be positive, got 0.0"),
         (lambda: D.Gamma(0.0, 1.0), ValueError, "Gamma: concentration must be positive, got 0.0"),
+        (lambda: D.Weibull(1.0, 0.0), ValueError, "Weibull: concentration must be positive, got 0.0"),
+        (lambda: D.HalfCauchy(0.0), ValueError, "scale must be positive, got 0.0"),
         (lambda: D.Chi2(-1.0), ValueError, "Chi2: concentration must be positive"),
         (lambda: D.Dirichlet(tg.tensor(1.0)), ValueError, r"Dirichlet: concentration must be a tensor \(..., n\)"),
         (lambda: D.Beta(1.0, 0.0), ValueError, "Beta: concentration0 must be positive, got 0.0"),

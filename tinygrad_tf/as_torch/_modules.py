@@ -326,9 +326,16 @@ DISTRIBUTIONS = {  # files in which PyTorch has those that stand together here
     "beta": "Beta",
     "binomial": "Binomial",
     "chi2": "Chi2",
+    "fishersnedecor": "FisherSnedecor",
+    "half_cauchy": "HalfCauchy",
+    "half_normal": "HalfNormal",
+    "inverse_gamma": "InverseGamma",
+    "kumaraswamy": "Kumaraswamy",
     "negative_binomial": "NegativeBinomial",
+    "pareto": "Pareto",
     "poisson": "Poisson",
     "studentT": "StudentT",
+    "weibull": "Weibull",
 }
 SCRIPT_SETTINGS = (  # of the compiler behind torch.jit
     "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_autocast_mode",

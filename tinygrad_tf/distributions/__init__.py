@@ -29,6 +29,24 @@ from tinygrad_tf.distributions.independent import Independent as Independent
 from tinygrad_tf.distributions.kl import kl_divergence as kl_divergence
 from tinygrad_tf.distributions.kl import register_kl as register_kl
 from tinygrad_tf.distributions.laplace import Laplace as Laplace
+from tinygrad_tf.distributions.lifetimes import (
+    FisherSnedecor as FisherSnedecor,
+)
+from tinygrad_tf.distributions.lifetimes import (
+    HalfCauchy as HalfCauchy,
+)
+from tinygrad_tf.distributions.lifetimes import (
+    InverseGamma as InverseGamma,
+)
+from tinygrad_tf.distributions.lifetimes import (
+    Kumaraswamy as Kumaraswamy,
+)
+from tinygrad_tf.distributions.lifetimes import (
+    Pareto as Pareto,
+)
+from tinygrad_tf.distributions.lifetimes import (
+    Weibull as Weibull,
+)
 from tinygrad_tf.distributions.log_normal import LogNormal as LogNormal
 from tinygrad_tf.distributions.mixture_same_family import MixtureSameFamily as MixtureSameFamily
 from tinygrad_tf.distributions.multinomial import Multinomial as Multinomial
@@ -72,11 +90,15 @@ __all__ = [
     "Distribution",
     "ExpTransform",
     "Exponential",
+    "FisherSnedecor",
     "Gamma",
     "Geometric",
     "Gumbel",
+    "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "InverseGamma",
+    "Kumaraswamy",
     "Laplace",
     "LogNormal",
     "MixtureSameFamily",
@@ -86,6 +108,7 @@ __all__ = [
     "Normal",
     "OneHotCategorical",
     "OneHotCategoricalStraightThrough",
+    "Pareto",
     "Poisson",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
@@ -96,6 +119,7 @@ __all__ = [
     "Transform",
     "TransformedDistribution",
     "Uniform",
+    "Weibull",
     "identity_transform",
     "kl_divergence",
     "register_kl",

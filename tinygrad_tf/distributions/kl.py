@@ -9,6 +9,7 @@ from typing import Any
 from tinygrad_tf import linalg
 from tinygrad_tf.distributions.bernoulli import Bernoulli
 from tinygrad_tf.distributions.categorical import Categorical
+from tinygrad_tf.distributions.cauchy import Cauchy
 from tinygrad_tf.distributions.counts import Binomial, Poisson
 from tinygrad_tf.distributions.dirichlet import Beta, Dirichlet
 from tinygrad_tf.distributions.distribution import Distribution
@@ -18,9 +19,13 @@ from tinygrad_tf.distributions.geometric import Geometric
 from tinygrad_tf.distributions.gumbel import EULER, Gumbel
 from tinygrad_tf.distributions.independent import Independent
 from tinygrad_tf.distributions.laplace import Laplace
+from tinygrad_tf.distributions.lifetimes import Pareto
+from tinygrad_tf.distributions.log_normal import LogNormal
 from tinygrad_tf.distributions.multivariate_normal import MultivariateNormal
 from tinygrad_tf.distributions.normal import Normal
 from tinygrad_tf.distributions.one_hot_categorical import OneHotCategorical
+from tinygrad_tf.distributions.transformed_distribution import HalfNormal
+from tinygrad_tf.distributions.uniform import Uniform
 from tinygrad_tf.functions import where
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
@@ -149,3 +154,30 @@ def _binomial(p: Binomial, q: Binomial) -> Tensor:
         raise NotImplementedError("kl_divergence: there is no formula where q has more tries (total_count) than p")
     of_one = p.probs * (p.logits - q.logits) + F.logsigmoid(-p.logits) - F.logsigmoid(-q.logits)
     return where(p.total_count > q.total_count, math.inf, p.total_count * of_one)
+
+
+@register_kl(HalfNormal, HalfNormal)
+@register_kl(LogNormal, LogNormal)
+def _one_to_one(p: Any, q: Any) -> Tensor:
+    """What maps both in one way brings them neither nearer nor farther."""
+    return kl_divergence(p.base_dist, q.base_dist)
+
+
+@register_kl(Cauchy, Cauchy)
+def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
+    return ((p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2).log() - (4 * p.scale * q.scale).log()
+
+
+@register_kl(Pareto, Pareto)
+def _pareto(p: Pareto, q: Pareto) -> Tensor:
+    """Infinite where p has numbers below all of q."""
+    ratio = q.alpha / p.alpha
+    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return where(p.scale < q.scale, math.inf, found)
+
+
+@register_kl(Uniform, Uniform)
+def _uniform(p: Uniform, q: Uniform) -> Tensor:
+    """Infinite where p has numbers outside of q."""
+    found = ((q.high - q.low) / (p.high - p.low)).log()
+    return where((q.low > p.low) | (q.high < p.high), math.inf, found)
