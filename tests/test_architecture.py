@@ -50,7 +50,7 @@ FLOORS = [
         "special",
         "sparse",
     ],
-    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing"],
+    ["autograd", "nn", "optim", "utils", "serialization", "amp", "func", "distributions", "testing", "short_time"],
     ["generation"],
     ["models"],
     ["checks"],

@@ -276,7 +276,11 @@ def test_several_tensors_into_one_that_is_there() -> None:
         (lambda: tg.searchsorted(tg.ones(2), 1.0, sorter=tg.ones(2)), RuntimeError, "sorter must be int64"),
         (lambda: tg.ones(3).narrow(0, 4, 0), IndexError, r"narrow: start must be in \[-3, 3\] along dim 0, got 4"),
         (lambda: tg.ones(4)[2:].as_strided((2,), (1,), 1), RuntimeError, "as_strided: size"),
-        (lambda: tg.gcd(tg.ones(2), tg.tensor(2)), RuntimeError, "gcd: needs tensors of integers, got torch.float32"),
+        (
+            lambda: tg.gcd(tg.ones(2), tg.tensor(2)),
+            NotImplementedError,
+            "gcd: needs tensors of integers, got torch.float32",
+        ),
         (lambda: tg.lcm(tg.tensor([1, 2]), tg.tensor([1, 2, 3])), RuntimeError, r"lcm: .*\(2,\).*\(3,\)"),
         (lambda: tg.frexp(tg.tensor([1])), RuntimeError, "frexp: needs floating point numbers, got torch.int64"),
         (lambda: tg.float_power(2, 3), TypeError, "float_power: needs a tensor, got int and int"),

@@ -54,6 +54,7 @@ def test_right_to_a_few_units_in_the_last_place(number: int) -> None:
     np.testing.assert_allclose(found, table[:, 1 + number], rtol=2e-15, atol=1e-14 if number == 3 else 1e-16)
 
 
+BESSEL = np.concatenate([np.linspace(-40.0, 40.0, 58), [1e-8, 0.5, 8.0, 30.0, 30.1]])
 POINTS = np.concatenate([np.linspace(-6.3, 12.1, 47), [0.0, -0.0, -2.0, 1e-30, 1e30, math.inf, math.nan]])
 A, B = np.random.default_rng(1).normal(size=(2, 3, 4))
 COMPARED: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
@@ -79,6 +80,10 @@ COMPARED: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     ),
     "ndtr": (lambda t, a: t.special.ndtr(a * 3), (A,)),
     "erfc far out": (lambda t, a: t.special.erfc(a), (np.array([-7.0, -0.1, 0.5, 0.6, 3.0, 6.0, 9.0, math.nan]),)),
+    "i0": (lambda t, a: t.i0(a) + a.i0(), (BESSEL,)),
+    "i1": (lambda t, a: t.special.i1(a), (BESSEL,)),
+    "i0e": (lambda t, a: t.special.i0e(a), (BESSEL * 9,)),
+    "i1e": (lambda t, a: t.special.i1e(a), (BESSEL * 9,)),
     "integers": (lambda t, a: (a * 3).long().abs().add(1).lgamma() + 0.0 * a.sum(), (A,)),
 }
 
@@ -110,6 +115,9 @@ def test_poles_and_ends() -> None:
     assert str(ends.digamma().tolist()) == "[-inf, inf, nan, inf, nan]"
     assert str(ends.polygamma(1).tolist()) == "[inf, inf, inf, 0.0, nan]"
     assert str(ends.polygamma(2).tolist()) == "[-inf, -inf, -inf, -0.0, nan]"
+    assert ends.i0().tolist() == [1.0, 1.0, ends.i0()[2].item(), math.inf, math.inf]
+    assert tg.special.i1(ends).tolist()[-2:] == [math.inf, -math.inf]
+    assert tg.special.i0e(ends).tolist()[-2:] == tg.special.i1e(ends).abs().tolist()[-2:] == [0.0, 0.0]
     assert tg.tensor([200.0]).bfloat16().lgamma().dtype == tg.bfloat16
     assert tg.lgamma(tg.zeros(0, 2)).shape == (0, 2) and tg.digamma(tg.tensor(1.0)).shape == ()
 

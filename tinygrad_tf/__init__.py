@@ -74,9 +74,11 @@ from tinygrad_tf.random import (
     set_rng_state as set_rng_state,
 )
 from tinygrad_tf.serialization import load as load, save as save
+from tinygrad_tf.short_time import *
 from tinygrad_tf.sparse import mm as spmm, sparse_coo_tensor as sparse_coo_tensor
 from tinygrad_tf.special import (
     digamma as digamma,
+    i0 as i0,
     lgamma as lgamma,
     logaddexp2 as logaddexp2,
     mvlgamma as mvlgamma,

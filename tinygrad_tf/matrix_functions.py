@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinygrad_tf import linalg
+from tinygrad_tf.creation import randn
 from tinygrad_tf.engine import make
 from tinygrad_tf.methods._tools import check_all, named
 from tinygrad_tf.methods.composed import as_methods
@@ -22,9 +23,11 @@ __all__ = [
     "cholesky_solve",
     "lu_solve",
     "lu_unpack",
+    "pca_lowrank",
     "pinverse",
     "qr",
     "svd",
+    "svd_lowrank",
     "triangular_solve",
     "vander",
 ]
@@ -51,6 +54,52 @@ class _QR(NamedTuple):
 class _Triangular(NamedTuple):
     solution: Tensor
     cloned_coefficient: Tensor
+
+
+def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> _SVD:
+    """The first q singular values and vectors of A - M, (..., m, n), nearly: those of A within the space that random
+    vectors end up in when A and its transpose are applied to them niter times (Halko et al., 2009, algorithm 5.1).
+
+    >>> from tinygrad_tf import ones
+    >>> svd_lowrank(ones(3, 4), q=1).S
+    tensor([3.4641])
+    """
+    if not isinstance(A, Tensor) or A.ndim < 2:
+        raise RuntimeError(f"svd_lowrank: A must be a tensor (..., m, n), got {getattr(A, 'shape', type(A).__name__)}")
+    size, (m, n) = 6 if q is None else q, A.shape[-2:]
+    if not 0 <= size <= min(m, n):
+        raise ValueError(f"svd_lowrank: q must be from 0 to {min(m, n)}, the smaller side of A, got {size}")
+    if M is not None:
+        A = A - M
+    tall = A if m >= n else A.mT
+    basis = _space(tall, size, 2 if niter is None else niter)
+    left, values, right = linalg.svd(basis.mT @ tall, full_matrices=False)
+    sides = basis @ left, right.mT
+    return _SVD(sides[0], values, sides[1]) if m >= n else _SVD(sides[1], values, sides[0])
+
+
+def _space(A: Tensor, size: int, niter: int) -> Tensor:
+    """Orthogonal columns that span nearly the space of A's largest singular vectors."""
+    basis = linalg.qr(A @ randn(A.shape[-1], size, dtype=A.dtype)).Q
+    for _ in range(niter):
+        basis = linalg.qr(A @ linalg.qr(A.mT @ basis).Q).Q
+    return basis
+
+
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> _SVD:
+    """The first q (6) principal components of rows A (..., m, n): the columns of V; S / sqrt(m - 1) are their standard
+    deviations.
+
+    >>> from tinygrad_tf import tensor
+    >>> pca_lowrank(tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]), q=1).S
+    tensor([2.])
+    """
+    if not isinstance(A, Tensor) or A.ndim < 2:
+        raise RuntimeError(f"pca_lowrank: A must be a tensor (..., m, n), got {getattr(A, 'shape', type(A).__name__)}")
+    size, most = min(6, *A.shape[-2:]) if q is None else q, min(A.shape[-2:])
+    if not 0 <= size <= most:
+        raise ValueError(f"pca_lowrank: q must be from 0 to {most}, the smaller side of A, got {size}")
+    return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, size, niter)
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> _SVD:

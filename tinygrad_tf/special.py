@@ -26,7 +26,7 @@ from tinygrad_tf.functions import (
 from tinygrad_tf.functions import sigmoid as expit
 from tinygrad_tf.methods._tools import check_all, in_place, operand, tensors_only
 from tinygrad_tf.methods.composed import as_methods
-from tinygrad_tf.ops import gamma, special
+from tinygrad_tf.ops import bessel, gamma, special
 from tinygrad_tf.ops._types import wants_tensor
 from tinygrad_tf.tensor import Tensor
 
@@ -116,14 +116,43 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return special.logaddexp2(input, other)
 
 
+# --- Bessel functions -------------------------------------------------------------------------------------------------
+
+
+def i0(input: Tensor) -> Tensor:
+    """The modified Bessel function of the first kind of order 0: the mean of e^(x cos t) over all angles t.
+
+    >>> from tinygrad_tf import special, tensor
+    >>> special.i0(tensor([0.0, 1.0, 5.0]))
+    tensor([ 1.0000,  1.2661, 27.2399])
+    """
+    return bessel.i0(input)
+
+
+def i0e(input: Tensor) -> Tensor:
+    """e^-|x| i0(x), which does not overflow."""
+    return bessel.i0e(input)
+
+
+def i1(input: Tensor) -> Tensor:
+    """The derivative of i0, which is the function of order 1."""
+    return bessel.i1(input)
+
+
+def i1e(input: Tensor) -> Tensor:
+    """e^-|x| i1(x), which does not overflow."""
+    return bessel.i1e(input)
+
+
 __all__ = [
-    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "log1p", "log_softmax", "logit",
-    "logsumexp", "multigammaln", "ndtr", "polygamma", "psi", "round", "sinc", "softmax", "xlog1py", "xlogy",
+    "digamma", "entr", "erf", "erfc", "erfinv", "exp2", "expit", "expm1", "gammaln", "i0", "i0e", "i1", "i1e",
+    "log1p", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtr", "polygamma", "psi", "round", "sinc",
+    "softmax", "xlog1py", "xlogy",
 ]  # fmt: skip
 
-check_all(("digamma", "entr", "lgamma", "logaddexp2", "mvlgamma", "ndtr"), globals())
+check_all(("digamma", "entr", "i0", "i0e", "i1", "i1e", "lgamma", "logaddexp2", "mvlgamma", "ndtr"), globals())
 gammaln, psi, multigammaln = lgamma, digamma, mvlgamma
-_methods = {name: globals()[name] for name in ("digamma", "lgamma", "logaddexp2", "mvlgamma")}
+_methods = {name: globals()[name] for name in ("digamma", "i0", "lgamma", "logaddexp2", "mvlgamma")}
 _methods["polygamma"] = tensors_only(gamma.polygamma)
 _methods |= {f"{name}_": in_place(method) for name, method in _methods.items() if name != "logaddexp2"}
 as_methods(Tensor, " ".join(_methods), _methods)

@@ -56,6 +56,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
         ("polygamma", "Tensor.polygamma", "special.polygamma"),
         "from order 1 on infinite at 0 and negative integers, and 0 at infinity; PyTorch: large numbers, and NaN",
     ),
+    **dict.fromkeys(("ldexp", "Tensor.ldexp"), "has a gradient beside negative integers, too, where PyTorch gives 0"),
     **dict.fromkeys(("as_strided", "Tensor.as_strided"), "of a contiguous tensor alone"),
     **dict.fromkeys(
         ("scatter_reduce", "Tensor.scatter_reduce"),

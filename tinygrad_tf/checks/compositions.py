@@ -54,6 +54,14 @@ op("logaddexp2", tg.logaddexp2, normal(3, 1), normal(4))
 op("entr", lambda a: tg.special.entr(a), positive(3, 4))
 op("xlog1py", lambda a, b: tg.special.xlog1py(a, b), normal(3, 4), positive(4))
 op("ndtr", lambda a: tg.special.ndtr(a), normal(4))
+op("bessel", lambda a: tg.special.i0(a) * tg.special.i1(a), normal(4))
+op("bessel scaled", lambda a: tg.special.i0e(a * 20.0) + tg.special.i1e(a), spread(4))
+op(
+    "gradient for the coordinates",
+    lambda a, b: tg.gradient(a, spacing=(b.exp().cumsum(0),), dim=1, edge_order=2)[0],
+    normal(2, 5),
+    normal(5),
+)
 op("select_scatter", lambda a, b: a.select_scatter(b, 1, 2), normal(2, 3), normal(2))
 op("slice_scatter", lambda a, b: a.slice_scatter(b, 1, 1, None, 2), normal(2, 5), normal(2, 2))
 op("diagonal_scatter", lambda a, b: a.diagonal_scatter(b, 1), normal(3, 3), normal(2))

@@ -6,7 +6,7 @@ from typing import Any
 
 import tinygrad_tf as tg
 from tinygrad_tf import Tensor
-from tinygrad_tf.checks.table import normal, op
+from tinygrad_tf.checks.table import normal, op, positive
 from tinygrad_tf.nn import functional as F
 
 
@@ -37,3 +37,16 @@ op("convolution by fft", lambda a, b: tg.fft.irfft(tg.fft.rfft(a, 8) * tg.fft.rf
 op("angle", lambda a, b: tg.angle(tg.complex(a, b)), normal(5), normal(5))
 op("number by complex", lambda a, b, c: parts(c / tg.complex(a, b)), normal(3), normal(3), normal(2, 3))
 op("FNet mixing", mixed, normal(2, 3, 4), normal(4), normal(4))
+op(
+    "stft",
+    lambda a, w: parts(tg.stft(a, 8, 3, 6, w, pad_mode="constant", return_complex=True)) ** 2,
+    normal(2, 11),
+    normal(6),
+)
+op(
+    "istft",
+    lambda a, b, w: tg.istft(tg.complex(a, b), 4, 2, window=w),
+    normal(3, 4),
+    normal(3, 4),
+    positive(4),
+)

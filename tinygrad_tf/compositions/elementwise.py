@@ -171,7 +171,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 def _of_integers(name: str, function: Any, a: Tensor, b: Tensor) -> Tensor:
     for x in (a, b):
         if x.array.dtype.kind not in "iu":
-            raise RuntimeError(f"{name}: needs tensors of integers, got {x.dtype}")
+            raise NotImplementedError(f"{name}: needs tensors of integers, got {x.dtype}")
     dtype = result_type(a.array, b.array)
     check_broadcast(name, a.array.shape, b.array.shape)
     return make(function(*(x.array.astype(dtype) for x in (a, b))))
