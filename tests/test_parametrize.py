@@ -192,3 +192,37 @@ def test_a_normed_weight_prints_as_pytorchs() -> None:
     for name in ("weight_norm", "spectral_norm"):
         wanted, found = (repr(getattr(t.nn.utils.parametrizations, name)(t.nn.Linear(2, 3))) for t in (torch, tg))
         assert found == wanted
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+@pytest.mark.parametrize("made_by", [None, "matrix_exp", "cayley", "householder"])
+def test_orthogonal_weights_as_in_pytorch(shape: tuple[int, int], made_by: str | None) -> None:
+    torch = pytest.importorskip("torch")
+    found = []
+    for t in (torch, tg):
+        t.manual_seed(1)
+        layer = t.nn.utils.parametrizations.orthogonal(t.nn.Linear(*shape, dtype=t.float64), orthogonal_map=made_by)
+        results = [layer.weight]
+        optimizer = t.optim.SGD(layer.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (layer(t.ones(2, shape[0], dtype=t.float64)) ** 3).sum().backward()
+            optimizer.step()
+            results += [layer.parametrizations.weight.original.grad.clone(), layer.weight]
+        found.append([x.detach().numpy() for x in results])
+        few = layer.weight if shape[0] > shape[1] else layer.weight.T
+        np.testing.assert_allclose((few @ few.T).detach().numpy(), np.eye(min(shape)), atol=2e-6)
+    for got, want in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+def test_misuse_of_orthogonal_is_told() -> None:
+    orthogonal = parametrizations.orthogonal
+    with pytest.raises(ValueError, match="orthogonal: Linear has no parameter or buffer 'w'"):
+        orthogonal(nn.Linear(2, 2), "w")
+    with pytest.raises(ValueError, match=r"bias must be a matrix or several, got shape \(2,\)"):
+        orthogonal(nn.Linear(2, 2), "bias")
+    with pytest.raises(ValueError, match="orthogonal_map must be one of matrix_exp, cayley, householder, got 'qr'"):
+        orthogonal(nn.Linear(2, 2), orthogonal_map="qr")
+    with pytest.raises(NotImplementedError, match="without use_trivialization the weight cannot be set"):
+        orthogonal(nn.Linear(2, 2), use_trivialization=False).weight = tg.eye(2)

@@ -7,6 +7,7 @@ from typing import Any
 from tinygrad_tf.nn.module import Module
 from tinygrad_tf.nn.parameter import Parameter
 from tinygrad_tf.nn.utils import parametrize
+from tinygrad_tf.nn.utils.orthogonal import orthogonal
 from tinygrad_tf.nn.utils.spectral import spectral_norm
 from tinygrad_tf.tensor import Tensor
 
@@ -82,4 +83,4 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     raise ValueError(f"remove_weight_norm: {type(module).__name__} has no weight_norm on {name!r}")
 
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
