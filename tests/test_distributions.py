@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -177,6 +178,51 @@ def test_shares_below_a_value_as_in_pytorch(name: str) -> None:
         found.append([share.detach().numpy(), value.detach().numpy(), x.grad.numpy()])
     for got, want in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-12)
+
+
+NO_KIND = ("Relaxed", "Mixture", "Transformed", "Kumaraswamy")  # of the last PyTorch's mode is NaN: see below
+CORNER = [1.0, 0.0]  # above 1 there is none: the first of equal ones
+KINDS = tuple(name for name in MADE if " " not in name and not name.startswith(NO_KIND))
+
+
+@pytest.mark.parametrize("name", [n for n in KINDS if not n.endswith("StraightThrough")])
+def test_modes_and_listed_values_as_in_pytorch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+    import torch.distributions as theirs
+
+    def answers(t: ModuleType, d: ModuleType) -> list[Any]:
+        made = MADE[name](t, d, t.tensor(X))
+        found: list[Any] = [made.has_rsample]
+        for ask in (lambda: made.mode, made.perplexity, made.enumerate_support, lambda: made.enumerate_support(False)):
+            try:
+                found.append(ask().numpy())
+            except NotImplementedError:
+                found.append("none")
+        return found
+
+    got, want = answers(tg, D), answers(torch, theirs)
+    for mine, their in zip(got, want, strict=True):
+        if isinstance(mine, str) or isinstance(their, str):
+            assert str(mine) == "none"  # here there may be fewer
+        else:
+            np.testing.assert_allclose(mine, their, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["Laplace", "Exponential", "Gumbel", "LogNormal"])
+def test_more_shares_below_a_value_as_in_pytorch(name: str) -> None:
+    test_shares_below_a_value_as_in_pytorch(name)
+
+
+def test_modes_at_corners() -> None:
+    made = D.Kumaraswamy(tg.tensor(2.0), 3.0)
+    near = made.log_prob(made.mode + tg.tensor([-1e-2, 0.0, 1e-2]))
+    assert near.argmax().item() == 1 and abs(made.mode.item() - math.sqrt(0.2)) < 1e-6
+    assert D.Dirichlet(tg.tensor([0.5, 0.9])).mode.tolist() == CORNER
+    assert tg.isnan(D.Bernoulli(0.5).mode) and D.Categorical(tg.ones(2, 3)).mean.isnan().tolist() == [True, True]
+    with pytest.raises(NotImplementedError, match="Normal: its values cannot be listed"):
+        D.Normal(0.0, 1.0).enumerate_support()
+    with pytest.raises(NotImplementedError, match="RelaxedBernoulli: has no mode"):
+        D.RelaxedBernoulli(tg.tensor(1.0), 0.5).mode  # noqa: B018
 
 
 def test_the_way_back_through_a_transform() -> None:

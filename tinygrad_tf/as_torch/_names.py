@@ -79,6 +79,7 @@ DIFFERENCES = {  # name: how it differs from PyTorch, and why
     "vmap": "see func.vmap",
     "nn.Module.register_backward_hook": "as register_full_backward_hook: PyTorch's old one gives the gradients of the "
     "last operation's inputs",
+    "distributions.Kumaraswamy": "its mode is where the density is highest; PyTorch's is NaN",
     "nn.MultiheadAttention": "is_causal needs no mask; a query without keys gives zeros, not NaN; the weights returned "
     "are those before dropout: the first two are traps, the last makes rows that add up to 1",
     "nn.TransformerEncoder": "padded positions are computed, too, where PyTorch's fast path gives zeros",

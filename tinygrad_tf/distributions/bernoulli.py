@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from tinygrad_tf import creation
 from tinygrad_tf.compositions import broadcast_tensors
 from tinygrad_tf.distributions.distribution import OfChance
+from tinygrad_tf.functions import where
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
@@ -25,6 +28,14 @@ class Bernoulli(OfChance):
             raise ValueError(f"Bernoulli: value must be 0 or 1 (see validate_args), got {value.tolist()!s:.60}")
         logits, value = broadcast_tensors(self.logits, value)
         return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    @property
+    def mode(self) -> Tensor:
+        """What is likelier; NaN where both are as likely."""
+        return where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype))
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(creation.arange(2, dtype=self.probs.dtype), expand)
 
     def entropy(self) -> Tensor:
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tinygrad_tf import creation
 from tinygrad_tf.compositions import broadcast_tensors, xlogy
 from tinygrad_tf.distributions.distribution import Distribution, either, eps
 from tinygrad_tf.tensor import Tensor
@@ -45,6 +46,22 @@ class Categorical(Distribution):
             raise ValueError(f"Categorical: value must be from 0 to {count - 1}, got {value.tolist()!s:.60}")
         places, logits = broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, places[..., :1]).squeeze(-1)
+
+    @property
+    def mean(self) -> Tensor:
+        """NaN: numbers of classes are names."""
+        return creation.full(self.batch_shape, math.nan, dtype=self.probs.dtype)
+
+    @property
+    def mode(self) -> Tensor:
+        return self.probs.argmax(-1)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.mean
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        return self._listed(creation.arange(self.probs.shape[-1]), expand)
 
     def entropy(self) -> Tensor:
         return -xlogy(self.probs, self.logits.exp()).sum(-1)

@@ -92,6 +92,10 @@ class Binomial(_OfTries):
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         return ways + value * self.logits - n * F.softplus(self.logits, threshold=1e300)
 
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count + 1) * self.probs).floor().minimum(self.total_count)
+
     def entropy(self) -> Tensor:
         most = int(self.total_count.max().item())
         if int(self.total_count.min().item()) != most:
@@ -136,6 +140,10 @@ class NegativeBinomial(_OfTries):
         nothing = n + value == 0  # where two infinities would meet
         ways = (where(nothing, 1.0, n + value)).lgamma() - (1.0 + value).lgamma() - where(nothing, 1.0, n).lgamma()
         return chances + ways
+
+    @property
+    def mode(self) -> Tensor:
+        return ((self.total_count - 1) * self.logits.exp()).floor().clamp(min=0)
 
     @property
     def mean(self) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 from tinygrad_tf.compositions import xlogy
 from tinygrad_tf.distributions._implicit import StandardDirichlet
 from tinygrad_tf.distributions.distribution import Distribution, tensors
-from tinygrad_tf.functions import stack
+from tinygrad_tf.functions import stack, where
+from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
 
@@ -38,6 +39,13 @@ class Dirichlet(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         c = self.concentration
         return xlogy(c - 1.0, value).sum(-1) + c.sum(-1).lgamma() - c.lgamma().sum(-1)
+
+    @property
+    def mode(self) -> Tensor:
+        """Where the density is highest; a corner where all concentrations are below 1."""
+        above = (self.concentration - 1).clamp(min=0)
+        corner = F.one_hot(above.argmax(-1), above.shape[-1]).to(above.dtype)
+        return where((self.concentration < 1).all(-1, keepdim=True), corner, above / above.sum(-1, keepdim=True))
 
     def entropy(self) -> Tensor:
         c, total, count = self.concentration, self.concentration.sum(-1), self.concentration.shape[-1]
@@ -77,6 +85,10 @@ class Beta(Distribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
+
+    @property
+    def mode(self) -> Tensor:
+        return self._dirichlet.mode[..., 0]
 
     def entropy(self) -> Tensor:
         return self._dirichlet.entropy()

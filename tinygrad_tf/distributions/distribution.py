@@ -99,6 +99,31 @@ class Distribution:
         """The mean of -log_prob."""
         raise NotImplementedError(f"{type(self).__name__}: has no entropy")
 
+    def perplexity(self) -> Tensor:
+        """e^entropy: how many equally likely values would be as uncertain."""
+        return self.entropy().exp()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """All values that it can take, along a new first axis; expand: in each for the whole batch."""
+        raise NotImplementedError(f"{type(self).__name__}: its values cannot be listed")
+
+    def _listed(self, values: Tensor, expand: bool) -> Tensor:
+        values = values.reshape(-1, *[1] * len(self.batch_shape))
+        return values.expand(-1, *self.batch_shape) if expand else values
+
+    @property
+    def has_rsample(self) -> bool:
+        """Whether samples carry gradients."""
+        return type(self).rsample is not Distribution.rsample
+
+    @property
+    def has_enumerate_support(self) -> bool:
+        return type(self).enumerate_support is not Distribution.enumerate_support
+
+    @property
+    def mode(self) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__}: has no mode")
+
     @property
     def mean(self) -> Tensor:
         raise NotImplementedError(f"{type(self).__name__}: has no mean")

@@ -26,6 +26,16 @@ class Exponential(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         return self.rate.log() - self.rate * value
 
+    @property
+    def mode(self) -> Tensor:
+        return creation.zeros_like(self.rate)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return 1 - (-self.rate * value).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return -(-value).log1p() / self.rate
+
     def entropy(self) -> Tensor:
         return 1 - self.rate.log()
 

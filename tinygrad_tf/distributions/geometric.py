@@ -29,6 +29,10 @@ class Geometric(OfChance):
     def log_prob(self, value: Tensor) -> Tensor:
         return value * (-self.probs).log1p() + self.probs.log()
 
+    @property
+    def mode(self) -> Tensor:
+        return creation.zeros_like(self.probs)
+
     def entropy(self) -> Tensor:
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 

@@ -30,6 +30,16 @@ class Gumbel(LocScale):
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
 
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return (-((self.loc - value) / self.scale).exp()).exp()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.loc - self.scale * (-value.log()).log()
+
     def entropy(self) -> Tensor:
         return self.scale.log() + (1 + EULER)
 

@@ -37,6 +37,10 @@ class Independent(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         return self._added(self.base_dist.log_prob(value))
 
+    @property
+    def mode(self) -> Tensor:
+        return self.base_dist.mode
+
     def entropy(self) -> Tensor:
         return self._added(self.base_dist.entropy())
 

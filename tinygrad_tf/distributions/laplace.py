@@ -23,6 +23,18 @@ class Laplace(LocScale):
     def log_prob(self, value: Tensor) -> Tensor:
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    def cdf(self, value: Tensor) -> Tensor:
+        distance = value - self.loc
+        return 0.5 - 0.5 * distance.sign() * (-distance.abs() / self.scale).expm1()
+
+    def icdf(self, value: Tensor) -> Tensor:
+        beside = value - 0.5
+        return self.loc - self.scale * beside.sign() * (-2 * beside.abs()).log1p()
+
     def entropy(self) -> Tensor:
         return 1 + (2 * self.scale).log()
 

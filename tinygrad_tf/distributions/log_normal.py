@@ -32,6 +32,16 @@ class LogNormal(Distribution):
         x = value.log()
         return self.base_dist.log_prob(x) - x
 
+    @property
+    def mode(self) -> Tensor:
+        return (self.loc - self.scale**2).exp()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return self.base_dist.cdf(value.log())
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.base_dist.icdf(value).exp()
+
     def entropy(self) -> Tensor:
         return self.base_dist.entropy() + self.loc
 

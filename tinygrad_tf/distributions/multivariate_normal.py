@@ -85,6 +85,10 @@ class MultivariateNormal(Distribution):
         """Half of the logarithm of the covariance's determinant."""
         return self._tril.diagonal(0, -2, -1).log().sum(-1)
 
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
     def entropy(self) -> Tensor:
         return 0.5 * self.event_shape[0] * (1.0 + math.log(2 * math.pi)) + self.half_log_det()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad_tf import creation
 from tinygrad_tf.distributions.categorical import Categorical
 from tinygrad_tf.distributions.distribution import Distribution
 from tinygrad_tf.nn import functional as F
@@ -26,6 +27,15 @@ class OneHotCategorical(Distribution):
 
     def entropy(self) -> Tensor:
         return self._categorical.entropy()
+
+    @property
+    def mode(self) -> Tensor:
+        return F.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs.dtype)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self.probs.shape[-1]
+        rows = creation.eye(n, dtype=self.probs.dtype).reshape(n, *[1] * len(self.batch_shape), n)
+        return rows.expand(n, *self.batch_shape, n) if expand else rows
 
     @property
     def mean(self) -> Tensor:

@@ -40,6 +40,10 @@ class StudentT(Distribution):
         normalizer = self.scale.log() + 0.5 * self.df.log() + self._log_beta()
         return -0.5 * (self.df + 1.0) * (y**2 / self.df).log1p() - normalizer
 
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
     def entropy(self) -> Tensor:
         half = 0.5 * (self.df + 1.0)
         bend = half * (half.digamma() - (0.5 * self.df).digamma())

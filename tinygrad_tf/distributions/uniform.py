@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tinygrad_tf import creation
@@ -32,6 +33,10 @@ class Uniform(Distribution):
 
     def icdf(self, value: Tensor) -> Tensor:
         return value * (self.high - self.low) + self.low
+
+    @property
+    def mode(self) -> Tensor:
+        return self.high * math.nan
 
     def entropy(self) -> Tensor:
         return (self.high - self.low).log()
