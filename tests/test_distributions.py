@@ -435,3 +435,59 @@ def test_moments_where_there_are_none() -> None:
 def test_misuse_is_told(call: Callable[[], Any], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         call()
+
+
+# A value that cannot occur, and one that can.
+OUTSIDE: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
+    "Normal": (lambda d: D.Normal(0.0, 1.0, d), math.nan, -3.0),
+    "Laplace": (lambda d: D.Laplace(0.0, 1.0, d), math.nan, -3.0),
+    "StudentT": (lambda d: D.StudentT(3.0, validate_args=d), math.nan, 1.0),
+    "Exponential": (lambda d: D.Exponential(1.0, d), -1.0, 0.0),
+    "Gamma": (lambda d: D.Gamma(2.0, 1.0, d), -1.0, 1.0),
+    "Chi2": (lambda d: D.Chi2(tg.tensor(2.0), d), -1.0, 1.0),
+    "Beta": (lambda d: D.Beta(1.0, 2.0, d), 1.5, 0.5),
+    "Dirichlet": (lambda d: D.Dirichlet(tg.ones(2), d), [0.5, 0.6], [0.5, 0.5]),
+    "Uniform": (lambda d: D.Uniform(0.0, 1.0, d), 2.0, 0.5),
+    "Uniform of several": (lambda d: D.Uniform(tg.tensor([0.0, 3.0]), 4.0, d), [1.0, 1.0], [1.0, 3.5]),
+    "LogNormal": (lambda d: D.LogNormal(0.0, 1.0, d), -1.0, 1.0),
+    "HalfNormal": (lambda d: D.HalfNormal(1.0, d), -1.0, 0.0),
+    "HalfCauchy": (lambda d: D.HalfCauchy(1.0, d), -1.0, 0.0),
+    "Weibull": (lambda d: D.Weibull(1.0, 3.0, d), -0.5, 0.5),
+    "Pareto": (lambda d: D.Pareto(1.0, 3.0, d), 0.5, 1.5),
+    "Kumaraswamy": (lambda d: D.Kumaraswamy(1.0, 2.0, d), 1.5, 0.5),
+    "InverseGamma": (lambda d: D.InverseGamma(1.0, 2.0, d), -1.5, 1.5),
+    "FisherSnedecor": (lambda d: D.FisherSnedecor(1.0, 2.0, d), -1.5, 1.5),
+    "Poisson": (lambda d: D.Poisson(1.0, d), 1.5, 2.0),
+    "Geometric": (lambda d: D.Geometric(0.5, validate_args=d), -1.0, 2.0),
+    "Binomial": (lambda d: D.Binomial(3, tg.tensor(0.5), validate_args=d), 4.0, 3.0),
+    "NegativeBinomial": (lambda d: D.NegativeBinomial(3, tg.tensor(0.5), validate_args=d), -1.0, 7.0),
+    "OneHotCategorical": (lambda d: D.OneHotCategorical(tg.ones(2) / 2, validate_args=d), [1.0, 1.0], [0.0, 1.0]),
+    "MultivariateNormal": (
+        lambda d: D.MultivariateNormal(tg.zeros(2), tg.eye(2), validate_args=d),
+        [0.0, math.nan],
+        [0.0, 1.0],
+    ),
+    "Independent": (lambda d: D.Independent(D.Exponential(tg.ones(2), d), 1), [1.0, -1.0], [1.0, 2.0]),
+    "transformed": (lambda d: D.TransformedDistribution(D.Normal(0.0, 1.0, d), [D.ExpTransform()], d), -1.0, 2.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_values_that_cannot_occur_are_refused(name: str) -> None:
+    """The formulas give numbers for them, too: Pareto's share below half the scale was -7."""
+    make, outside, inside = OUTSIDE[name]
+    checked, unchecked = make(None), make(False)
+    for ask in ("log_prob", "cdf"):
+        try:
+            getattr(checked, ask)(tg.tensor(inside))
+        except NotImplementedError:
+            continue
+        with pytest.raises(ValueError, match=r"value must be in the support, .* got"):
+            getattr(checked, ask)(tg.tensor(outside))
+        getattr(unchecked, ask)(tg.tensor(outside))
+    assert checked.support.check(tg.tensor(inside)).all() and not checked.support.check(tg.tensor(outside)).all()
+
+
+def test_independent_ones_have_the_gradients_of_their_base() -> None:
+    half = tg.tensor([0.5, 0.5])
+    assert D.Independent(D.Normal(half, 1.0), 1).has_rsample and not D.Independent(D.Bernoulli(half), 1).has_rsample

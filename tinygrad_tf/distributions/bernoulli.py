@@ -7,6 +7,7 @@ from typing import Any
 
 from tinygrad_tf import creation
 from tinygrad_tf.compositions import broadcast_tensors
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.distribution import OfChance
 from tinygrad_tf.functions import where
 from tinygrad_tf.nn import functional as F
@@ -15,6 +16,8 @@ from tinygrad_tf.tensor import Tensor
 
 class Bernoulli(OfChance):
     """1 with probability `probs`, or sigmoid(logits), else 0."""
+
+    support = constraints.boolean
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         super().__init__(probs, logits, validate_args)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tinygrad_tf import creation
 from tinygrad_tf.compositions import broadcast_tensors, xlogy
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.distribution import Distribution, either, eps
 from tinygrad_tf.tensor import Tensor
 
@@ -33,12 +34,16 @@ class Categorical(Distribution):
         else:
             self.shown, self.logits = ("logits",), logits - logits.logsumexp(-1, keepdim=True)
             self.probs = self.logits.softmax(-1)
-        super().__init__(self.probs.shape[:-1])
+        super().__init__(self.probs.shape[:-1], (), validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         rows = self.probs.detach().reshape(-1, self.probs.shape[-1])
         drawn = rows.multinomial(math.prod(tuple(sample_shape)), replacement=True)
         return drawn.T.reshape(self._extended(sample_shape))
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.integer_interval(0, self.probs.shape[-1] - 1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         count = self.logits.shape[-1]

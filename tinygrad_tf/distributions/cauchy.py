@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import LocScale
+from tinygrad_tf.distributions.distribution import LocScale, of_support
 from tinygrad_tf.tensor import Tensor
 
 
@@ -22,9 +22,11 @@ class Cauchy(LocScale):
         shape = self._extended(sample_shape)
         return self.loc + creation.empty(shape, dtype=self.loc.dtype).cauchy_() * self.scale
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return -math.log(math.pi) - self.scale.log() - (((value - self.loc) / self.scale) ** 2).log1p()
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
 

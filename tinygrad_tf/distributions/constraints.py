@@ -23,8 +23,19 @@ class Constraint:
         """Whether it is in the set; of shape value.shape without the last event_dim axes."""
         return self.holds(value)
 
+    def holds_for_all(self, value: Tensor) -> bool:
+        return bool(self.check(value).all())
+
     def __repr__(self) -> str:
         return self.text
+
+
+class _Real(Constraint):
+    """Whatever is not NaN, which one sum tells: most values of most variables are asked of this."""
+
+    def holds_for_all(self, value: Tensor) -> bool:
+        total = value.array.sum()
+        return bool(total == total) or super().holds_for_all(value)
 
 
 def greater_than(lower_bound: Any) -> Constraint:
@@ -70,6 +81,10 @@ def _whole(x: Tensor) -> Tensor:
     return x % 1 == 0
 
 
+def _one_of_each(x: Tensor) -> Tensor:
+    return ((x == 0) | (x == 1)).all(-1) & (x.sum(-1) == 1)
+
+
 def _adds_up_to_one(x: Tensor) -> Tensor:
     return (x >= 0).all(-1) & ((x.sum(-1) - 1).abs() < 1e-6)
 
@@ -78,13 +93,14 @@ def _lower_triangular(x: Tensor) -> Tensor:
     return (x.tril() == x).all(-1).all(-1)
 
 
-real = Constraint(lambda x: x == x, "Real()")  # not NaN
+real = _Real(lambda x: x == x, "Real()")
 real_vector = independent(real, 1)
 positive, nonnegative = greater_than(0.0), greater_than_eq(0.0)
 unit_interval = interval(0.0, 1.0)
 boolean = Constraint(lambda x: (x == 0) | (x == 1), "Boolean()", is_discrete=True)
 nonnegative_integer = Constraint(lambda x: _whole(x) & (x >= 0), "IntegerGreaterThan(lower_bound=0)", is_discrete=True)
 positive_integer = Constraint(lambda x: _whole(x) & (x >= 1), "IntegerGreaterThan(lower_bound=1)", is_discrete=True)
+one_hot = Constraint(_one_of_each, "OneHot()", event_dim=1, is_discrete=True)
 simplex = Constraint(_adds_up_to_one, "Simplex()", event_dim=1)
 lower_triangular = Constraint(_lower_triangular, "LowerTriangular()", event_dim=2)
 lower_cholesky = Constraint(

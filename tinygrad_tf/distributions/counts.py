@@ -8,7 +8,8 @@ import numpy as np
 
 from tinygrad_tf import creation, random
 from tinygrad_tf._rejection import binomial, drawn, poisson
-from tinygrad_tf.distributions.distribution import Distribution, OfChance, either, tensors
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import Distribution, OfChance, either, of_support, tensors
 from tinygrad_tf.distributions.gamma import Gamma
 from tinygrad_tf.engine import make
 from tinygrad_tf.functions import where
@@ -30,17 +31,19 @@ class Poisson(Distribution):
     tensor(0.2707)
     """
 
+    support = constraints.nonnegative_integer
     shown = ("rate",)
 
     def __init__(self, rate: Any, validate_args: bool | None = None):
         (self.rate,) = tensors(rate)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, (), validate_args)
         if validate_args is not False:
             self._check("rate", self.rate >= 0, "0 or positive")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return _sampled(poisson, self.rate.detach().expand(self._extended(sample_shape)))
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return value.xlogy(self.rate) - self.rate - (value + 1).lgamma()
 
@@ -87,6 +90,11 @@ class Binomial(_OfTries):
         shape = self._extended(sample_shape)
         return _sampled(binomial, self.total_count.detach().expand(shape), self.probs.detach().expand(shape))
 
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.integer_interval(0, self.total_count)
+
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
@@ -121,6 +129,8 @@ class NegativeBinomial(_OfTries):
     tensor(0.2500)
     """
 
+    support = constraints.nonnegative_integer
+
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         super().__init__(total_count, probs, logits, validate_args)
         if validate_args is not False:
@@ -134,6 +144,7 @@ class NegativeBinomial(_OfTries):
         rate = Gamma(self.total_count.detach(), (-self.logits.detach()).exp(), False).sample(sample_shape)
         return _sampled(poisson, rate)
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         n = self.total_count
         chances = n * F.logsigmoid(-self.logits) + value * F.logsigmoid(self.logits)

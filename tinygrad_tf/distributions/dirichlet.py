@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf.compositions import xlogy
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions._implicit import StandardDirichlet
-from tinygrad_tf.distributions.distribution import Distribution, tensors
+from tinygrad_tf.distributions.distribution import Distribution, of_support, tensors
 from tinygrad_tf.functions import stack, where
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
@@ -22,13 +23,14 @@ class Dirichlet(Distribution):
     tensor([0.2500, 0.5000, 0.2500])
     """
 
+    support = constraints.simplex
     shown = ("concentration",)
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None):
         if not isinstance(concentration, Tensor) or not concentration.ndim:
             raise ValueError(f"Dirichlet: concentration must be a tensor (..., n), got {concentration!r:.60}")
         self.concentration = concentration
-        super().__init__(concentration.shape[:-1], concentration.shape[-1:])
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args)
         if validate_args is not False:
             self._check("concentration", concentration > 0, "positive")
 
@@ -36,6 +38,7 @@ class Dirichlet(Distribution):
         drawn: Tensor = StandardDirichlet.apply(self.concentration.expand(self._extended(sample_shape)))
         return drawn
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         c = self.concentration
         return xlogy(c - 1.0, value).sum(-1) + c.sum(-1).lgamma() - c.lgamma().sum(-1)
@@ -70,11 +73,12 @@ class Beta(Distribution):
     tensor(1.5000)
     """
 
+    support = constraints.unit_interval
     shown = ("concentration1", "concentration0")
 
     def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool | None = None):
         self.concentration1, self.concentration0 = tensors(concentration1, concentration0)
-        super().__init__(self.concentration1.shape)
+        super().__init__(self.concentration1.shape, (), validate_args)
         if validate_args is not False:
             self._check("concentration1", self.concentration1 > 0, "positive")
             self._check("concentration0", self.concentration0 > 0, "positive")
@@ -83,6 +87,7 @@ class Beta(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
 

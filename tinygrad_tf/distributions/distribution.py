@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from tinygrad_tf import creation
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.compositions import broadcast_tensors
+from tinygrad_tf.distributions.constraints import Constraint, real
 from tinygrad_tf.ops._types import default_float
 from tinygrad_tf.tensor import Size, Tensor
 
@@ -41,13 +44,34 @@ def tiny(x: Tensor) -> float:
     return 2.0**-1022 if x.array.dtype.itemsize == 8 else 2.0**-126
 
 
+def of_support(method: Callable[[Any, Tensor], Tensor]) -> Callable[[Any, Tensor], Tensor]:
+    """Let log_prob or cdf refuse values that the variable cannot take, unless it was made with validate_args=False:
+    their formulas give numbers for those, too.
+    """
+
+    @functools.wraps(method)
+    def checked(self: Any, value: Tensor) -> Tensor:
+        if self._checks_values and isinstance(value, Tensor) and not self.support.holds_for_all(value):
+            wanted = f"{type(self).__name__}: value must be in the support, {self.support}"
+            raise ValueError(f"{wanted} (see validate_args), got {value.tolist()!s:.60}")
+        return method(self, value)
+
+    return checked
+
+
 class Distribution:
     """Base class: what batch_shape distributions over event_shape share."""
 
     shown: tuple[str, ...] = ()
 
-    def __init__(self, batch_shape: Any = (), event_shape: Any = ()):
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
         self.batch_shape, self.event_shape = Size(batch_shape), Size(event_shape)
+        self._checks_values = validate_args is not False
+
+    @property
+    def support(self) -> Constraint:
+        """The values that it can take."""
+        raise NotImplementedError(f"{type(self).__name__}: does not tell its support")
 
     def _check(self, name: str, fits: Tensor, wanted: str) -> None:
         if not bool(fits.all()):
@@ -145,11 +169,11 @@ class Distribution:
 class LocScale(Distribution):
     """What distributions share that others of their kind are made of by a shift `loc` and a stretch `scale`."""
 
-    shown = ("loc", "scale")
+    shown, support = ("loc", "scale"), real
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
         self.loc, self.scale = tensors(loc, scale)
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, (), validate_args)
         if validate_args is not False:
             self._check("scale", self.scale > 0, "positive")
 
@@ -167,7 +191,7 @@ class OfChance(Distribution):
         else:
             (self.logits,) = tensors(logits)
             self.shown, self.probs = ("logits",), self.logits.sigmoid()
-        super().__init__(self.probs.shape)
+        super().__init__(self.probs.shape, (), validate_args)
 
     def _check_probs(self) -> None:
         self._check("probs", (self.probs >= 0) & (self.probs <= 1), "in [0, 1]")

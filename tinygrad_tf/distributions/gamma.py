@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from tinygrad_tf.compositions import xlogy
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions._implicit import StandardGamma
-from tinygrad_tf.distributions.distribution import Distribution, tensors, tiny
+from tinygrad_tf.distributions.distribution import Distribution, of_support, tensors, tiny
 from tinygrad_tf.tensor import Tensor
 
 
@@ -21,11 +22,12 @@ class Gamma(Distribution):
     tensor(1.5772)
     """
 
+    support = constraints.nonnegative
     shown: tuple[str, ...] = ("concentration", "rate")
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None):
         self.concentration, self.rate = tensors(concentration, rate)
-        super().__init__(self.concentration.shape)
+        super().__init__(self.concentration.shape, (), validate_args)
         if validate_args is not False:
             self._check("concentration", self.concentration > 0, "positive")
             self._check("rate", self.rate > 0, "positive")
@@ -36,6 +38,7 @@ class Gamma(Distribution):
         np.maximum(value.array, tiny(value), out=value.array)  # so that log_prob is finite; nothing has read it yet
         return value
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         normalizer = xlogy(self.concentration, self.rate) - self.concentration.lgamma()
         return normalizer + xlogy(self.concentration - 1, value) - self.rate * value

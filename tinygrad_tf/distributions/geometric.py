@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import OfChance, tiny
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import OfChance, of_support, tiny
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
@@ -18,6 +19,8 @@ class Geometric(OfChance):
     tensor(0.2500)
     """
 
+    support = constraints.nonnegative_integer
+
     def _check_probs(self) -> None:
         self._check("probs", (self.probs > 0) & (self.probs <= 1), "in (0, 1]")
 
@@ -26,6 +29,7 @@ class Geometric(OfChance):
         u = creation.rand(self._extended(sample_shape), dtype=probs.dtype)
         return (u.clamp(min=tiny(probs)).log() / (-probs).log1p()).floor()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return value * (-self.probs).log1p() + self.probs.log()
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import LocScale, eps, tiny
+from tinygrad_tf.distributions.distribution import LocScale, eps, of_support, tiny
 from tinygrad_tf.tensor import Tensor
 
 EULER = 0.57721566490153286060  # the mean of the standard one
@@ -26,6 +26,7 @@ class Gumbel(LocScale):
         u = creation.rand(self._extended(sample_shape), dtype=self.loc.dtype) * width + least
         return self.loc - self.scale * (-u.log()).log()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         y = (self.loc - value) / self.scale
         return y - y.exp() - self.scale.log()
@@ -34,6 +35,7 @@ class Gumbel(LocScale):
     def mode(self) -> Tensor:
         return self.loc
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return (-((self.loc - value) / self.scale).exp()).exp()
 

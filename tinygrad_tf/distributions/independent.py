@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.distribution import Distribution
 from tinygrad_tf.tensor import Tensor
 
@@ -19,7 +20,7 @@ class Independent(Distribution):
                 f"Independent: reinterpreted_batch_ndims must be at most {len(batch)}, got {reinterpreted_batch_ndims}"
             )
         kept = len(batch) - reinterpreted_batch_ndims
-        super().__init__(batch[:kept], batch[kept:] + event)
+        super().__init__(batch[:kept], batch[kept:] + event, validate_args)
 
     @property
     def _event_axes(self) -> tuple[int, ...]:
@@ -33,6 +34,14 @@ class Independent(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.rsample(sample_shape)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.independent(self.base_dist.support, self.reinterpreted_batch_ndims)
+
+    @property
+    def has_rsample(self) -> bool:
+        return self.base_dist.has_rsample
 
     def log_prob(self, value: Tensor) -> Tensor:
         return self._added(self.base_dist.log_prob(value))

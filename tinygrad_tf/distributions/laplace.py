@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import LocScale, eps
+from tinygrad_tf.distributions.distribution import LocScale, eps, of_support
 from tinygrad_tf.tensor import Tensor
 
 
@@ -20,6 +20,7 @@ class Laplace(LocScale):
         u = creation.zeros(self._extended(sample_shape), dtype=self.loc.dtype).uniform_(eps(self.loc) - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
@@ -27,6 +28,7 @@ class Laplace(LocScale):
     def mode(self) -> Tensor:
         return self.loc
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         distance = value - self.loc
         return 0.5 - 0.5 * distance.sign() * (-distance.abs() / self.scale).expm1()

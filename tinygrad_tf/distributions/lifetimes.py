@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.cauchy import Cauchy
-from tinygrad_tf.distributions.distribution import Distribution, tensors, tiny
+from tinygrad_tf.distributions.distribution import Distribution, of_support, tensors, tiny
 from tinygrad_tf.distributions.gamma import Gamma
 from tinygrad_tf.distributions.gumbel import EULER
 from tinygrad_tf.functions import where
@@ -20,7 +21,7 @@ class _OfTwo(Distribution):
     def __init__(self, first: Any, second: Any, validate_args: bool | None, names: tuple[str, str]):
         for name, value in zip(names, tensors(first, second), strict=True):
             setattr(self, name, value)
-        super().__init__(getattr(self, names[0]).shape)
+        super().__init__(getattr(self, names[0]).shape, (), validate_args)
         if validate_args is not False:
             for name in names:
                 self._check(name, getattr(self, name) > 0, "positive")
@@ -36,6 +37,7 @@ class Weibull(_OfTwo):
     tensor(2.)
     """
 
+    support = constraints.positive
     shown = ("scale", "concentration")
     scale: Tensor
     concentration: Tensor
@@ -46,10 +48,12 @@ class Weibull(_OfTwo):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.scale * self._exponential(sample_shape, self.scale) ** self.concentration.reciprocal()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         share, k = value / self.scale, self.concentration
         return (k / self.scale).log() + (k - 1) * share.log() - share**k
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return -(-((value / self.scale) ** self.concentration)).expm1()
 
@@ -94,9 +98,15 @@ class Pareto(_OfTwo):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.scale * (self._exponential(sample_shape, self.scale) / self.alpha).exp()
 
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.greater_than_eq(self.scale)
+
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return (self.alpha / self.scale).log() - (self.alpha + 1) * (value / self.scale).log()
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return 1 - (self.scale / value) ** self.alpha
 
@@ -129,6 +139,7 @@ class Kumaraswamy(_OfTwo):
     tensor(0.2500)
     """
 
+    support = constraints.unit_interval
     shown = ("concentration1", "concentration0")
     concentration1: Tensor
     concentration0: Tensor
@@ -143,10 +154,12 @@ class Kumaraswamy(_OfTwo):
     def _root(self, share: Tensor) -> Tensor:
         return (1 - share ** self.concentration0.reciprocal()) ** self.concentration1.reciprocal()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         a, b = self.concentration1, self.concentration0
         return (a * b).log() + (a - 1) * value.log() + (b - 1) * (-(value**a)).log1p()
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return 1 - (1 - value**self.concentration1) ** self.concentration0
 
@@ -185,6 +198,7 @@ class InverseGamma(_OfTwo):
     tensor(1.)
     """
 
+    support = constraints.positive
     shown = ("concentration", "rate")
     concentration: Tensor
     rate: Tensor
@@ -199,6 +213,7 @@ class InverseGamma(_OfTwo):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.rsample(sample_shape).reciprocal()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return self.base_dist.log_prob(value.reciprocal()) - 2 * value.log()
 
@@ -227,6 +242,7 @@ class FisherSnedecor(_OfTwo):
     tensor(2.)
     """
 
+    support = constraints.positive
     shown = ("df1", "df2")
     df1: Tensor
     df2: Tensor
@@ -239,6 +255,7 @@ class FisherSnedecor(_OfTwo):
         below = Gamma(self.df2 * 0.5, self.df2, validate_args=False).rsample(sample_shape)
         return (above / below.clamp(min=tiny(below))).clamp(min=tiny(below))
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         scale = (a + b).lgamma() - a.lgamma() - b.lgamma()
@@ -267,19 +284,22 @@ class HalfCauchy(Distribution):
     tensor(-0.4516)
     """
 
+    support = constraints.nonnegative
     shown = ("scale",)
 
     def __init__(self, scale: Any, validate_args: bool | None = None):
         self.base_dist = Cauchy(0.0, scale, validate_args)
         self.scale = self.base_dist.scale
-        super().__init__(self.scale.shape)
+        super().__init__(self.scale.shape, (), validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.rsample(sample_shape).abs()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return 2 * self.base_dist.cdf(value) - 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tinygrad_tf.distributions.distribution import Distribution
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import Distribution, of_support
 from tinygrad_tf.distributions.normal import Normal
 from tinygrad_tf.tensor import Tensor
 
@@ -17,10 +18,12 @@ class LogNormal(Distribution):
     tensor(-0.9189)
     """
 
+    support = constraints.positive
+
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None):
         self.base_dist = Normal(loc, scale, validate_args)
         self.loc, self.scale = self.base_dist.loc, self.base_dist.scale
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, (), validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.sample(sample_shape).exp()
@@ -28,6 +31,7 @@ class LogNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.rsample(sample_shape).exp()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         x = value.log()
         return self.base_dist.log_prob(x) - x
@@ -36,6 +40,7 @@ class LogNormal(Distribution):
     def mode(self) -> Tensor:
         return (self.loc - self.scale**2).exp()
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return self.base_dist.cdf(value.log())
 

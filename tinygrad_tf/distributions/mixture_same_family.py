@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.categorical import Categorical
 from tinygrad_tf.distributions.distribution import Distribution
 from tinygrad_tf.tensor import Tensor
@@ -52,6 +53,10 @@ class MixtureSameFamily(Distribution):
         drawn = self.component_distribution.sample(sample_shape)
         places = self._beside_events(chosen.unsqueeze(-1)).expand(*drawn.shape[:axis], 1, *self.event_shape)
         return drawn.gather(axis, places).squeeze(axis)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        return self.component_distribution.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         each = self.component_distribution.log_prob(value.unsqueeze(-1 - len(self.event_shape)))

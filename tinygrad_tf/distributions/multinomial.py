@@ -27,7 +27,7 @@ class Multinomial(Distribution):
         self.total_count = total_count
         self._categorical = Categorical(probs, logits, validate_args)
         self.probs, self.logits, self.shown = self._categorical.probs, self._categorical.logits, ("probs",)
-        super().__init__(self._categorical.batch_shape, self.probs.shape[-1:])
+        super().__init__(self._categorical.batch_shape, self.probs.shape[-1:], validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         drawn = self._categorical.sample((self.total_count, *tuple(sample_shape))).movedim(0, -1)

@@ -7,7 +7,8 @@ from typing import Any
 
 from tinygrad_tf import linalg
 from tinygrad_tf.compositions import broadcast_shapes
-from tinygrad_tf.distributions.distribution import Distribution, either, standard_normal
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import Distribution, either, of_support, standard_normal
 from tinygrad_tf.functions import broadcast_to
 from tinygrad_tf.tensor import Tensor
 
@@ -20,6 +21,8 @@ class MultivariateNormal(Distribution):
     >>> MultivariateNormal(tg.zeros(2), tg.eye(2)).log_prob(tg.zeros(2))
     tensor(-1.8379)
     """
+
+    support = constraints.real_vector
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class MultivariateNormal(Distribution):
         if name == "precision_matrix":
             matrix = linalg.inv(matrix)
         self._tril = matrix if name == "scale_tril" else linalg.cholesky(matrix)
-        super().__init__(batch, (size,))
+        super().__init__(batch, (size,), validate_args)
 
     def _check_matrix(self, name: str, matrix: Tensor) -> None:
         if name == "scale_tril":
@@ -76,6 +79,7 @@ class MultivariateNormal(Distribution):
         noise = standard_normal(self._extended(sample_shape), self.loc)
         return self.loc + (self._tril @ noise.unsqueeze(-1)).squeeze(-1)
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         whitened = linalg.solve(self._tril, (value - self.loc).unsqueeze(-1)).squeeze(-1)
         constant = self.event_shape[0] * math.log(2 * math.pi)

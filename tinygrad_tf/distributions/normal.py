@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import LocScale, standard_normal
+from tinygrad_tf.distributions.distribution import LocScale, of_support, standard_normal
 from tinygrad_tf.tensor import Tensor
 
 
@@ -25,9 +25,11 @@ class Normal(LocScale):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.loc + standard_normal(self._extended(sample_shape), self.loc) * self.scale
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return 0.5 * (1 + ((value - self.loc) / self.scale / math.sqrt(2)).erf())
 

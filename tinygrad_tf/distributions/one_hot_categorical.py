@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tinygrad_tf import creation
+from tinygrad_tf.distributions import constraints
 from tinygrad_tf.distributions.categorical import Categorical
-from tinygrad_tf.distributions.distribution import Distribution
+from tinygrad_tf.distributions.distribution import Distribution, of_support
 from tinygrad_tf.nn import functional as F
 from tinygrad_tf.tensor import Tensor
 
@@ -14,14 +15,17 @@ from tinygrad_tf.tensor import Tensor
 class OneHotCategorical(Distribution):
     """A Categorical whose samples are vectors (..., n) with one 1."""
 
+    support = constraints.one_hot
+
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         self._categorical = Categorical(probs, logits, validate_args)
         self.probs, self.logits, self.shown = self._categorical.probs, self._categorical.logits, self._categorical.shown
-        super().__init__(self._categorical.batch_shape, self.probs.shape[-1:])
+        super().__init__(self._categorical.batch_shape, self.probs.shape[-1:], validate_args)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return F.one_hot(self._categorical.sample(sample_shape), self.probs.shape[-1]).to(self.probs.dtype)
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return self._categorical.log_prob(value.argmax(-1))
 

@@ -27,7 +27,7 @@ class RelaxedOneHotCategorical(Distribution):
         self._categorical = Categorical(probs, logits, validate_args)
         self.probs, self.logits = self._categorical.probs, self._categorical.logits
         self.temperature = temperature
-        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:])
+        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         u = creation.rand(self._extended(sample_shape), dtype=self.logits.dtype)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tinygrad_tf.distributions.distribution import Distribution, standard_normal, tensors
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import Distribution, of_support, standard_normal, tensors
 from tinygrad_tf.distributions.gamma import Chi2
 from tinygrad_tf.functions import where
 from tinygrad_tf.tensor import Tensor
@@ -18,11 +19,12 @@ class StudentT(Distribution):
     tensor(3.)
     """
 
+    support = constraints.real
     shown = ("df", "loc", "scale")
 
     def __init__(self, df: Any, loc: Any = 0.0, scale: Any = 1.0, validate_args: bool | None = None):
         self.df, self.loc, self.scale = tensors(df, loc, scale)
-        super().__init__(self.df.shape)
+        super().__init__(self.df.shape, (), validate_args)
         if validate_args is not False:
             self._check("df", self.df > 0, "positive")
             self._check("scale", self.scale > 0, "positive")
@@ -35,6 +37,7 @@ class StudentT(Distribution):
     def _log_beta(self) -> Tensor:
         return (0.5 * self.df).lgamma() + math.lgamma(0.5) - (0.5 * (self.df + 1.0)).lgamma()
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         y = (value - self.loc) / self.scale
         normalizer = self.scale.log() + 0.5 * self.df.log() + self._log_beta()

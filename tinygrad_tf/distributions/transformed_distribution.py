@@ -8,7 +8,7 @@ from typing import Any
 from tinygrad_tf import creation
 from tinygrad_tf.autograd import no_grad
 from tinygrad_tf.distributions import constraints
-from tinygrad_tf.distributions.distribution import Distribution
+from tinygrad_tf.distributions.distribution import Distribution, of_support
 from tinygrad_tf.distributions.independent import Independent
 from tinygrad_tf.distributions.normal import Normal
 from tinygrad_tf.distributions.transforms import AbsTransform, ComposeTransform, Transform, summed
@@ -47,7 +47,7 @@ class TransformedDistribution(Distribution):
         gained = whole.codomain.event_dim - whole.domain.event_dim
         event_dim = max(len(base_distribution.event_shape) + gained, whole.codomain.event_dim)
         cut = len(shape) - event_dim
-        super().__init__(shape[:cut], shape[cut:])
+        super().__init__(shape[:cut], shape[cut:], validate_args)
 
     @property
     def support(self) -> constraints.Constraint:
@@ -70,6 +70,7 @@ class TransformedDistribution(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._transformed(self.base_dist.rsample(sample_shape))
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         total: Any = 0.0
         event_dim = len(self.event_shape)
@@ -81,6 +82,7 @@ class TransformedDistribution(Distribution):
             value = x
         return total + summed(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape))
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         for transform in reversed(self.transforms):
             value = transform.undone(value)
@@ -106,15 +108,18 @@ class HalfNormal(TransformedDistribution):
     tensor(-0.2258)
     """
 
+    support = constraints.nonnegative
     shown = ("scale",)
 
     def __init__(self, scale: Any, validate_args: bool | None = None):
-        super().__init__(Normal(0.0 * scale, scale, validate_args), AbsTransform())
+        super().__init__(Normal(0.0 * scale, scale, validate_args), AbsTransform(), validate_args)
         self.scale: Tensor = self.base_dist.scale  # type: ignore[attr-defined]
 
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return 2 * self.base_dist.cdf(value) - 1
 

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from tinygrad_tf import creation
-from tinygrad_tf.distributions.distribution import Distribution, tensors
+from tinygrad_tf.distributions import constraints
+from tinygrad_tf.distributions.distribution import Distribution, of_support, tensors
 from tinygrad_tf.tensor import Tensor
 
 
@@ -17,17 +18,23 @@ class Uniform(Distribution):
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None):
         self.low, self.high = tensors(low, high)
-        super().__init__(self.low.shape)
+        super().__init__(self.low.shape, (), validate_args)
         if validate_args is not False:
             self._check("low", self.low < self.high, "below high")
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self.low + creation.rand(self._extended(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
 
+    @property
+    def support(self) -> constraints.Constraint:
+        return constraints.interval(self.low, self.high)
+
+    @of_support
     def log_prob(self, value: Tensor) -> Tensor:
         inside = ((value >= self.low) & (value < self.high)).to(self.low.dtype)
         return inside.log() - (self.high - self.low).log()
 
+    @of_support
     def cdf(self, value: Tensor) -> Tensor:
         return ((value - self.low) / (self.high - self.low)).clamp(0, 1)
 
