@@ -663,6 +663,18 @@ def test_stacks_of_bfloat16_in_pairs(all_in_pairs, stacks, M, K, N, left, right)
     check_bfloat16(kernels.product_of_bfloat16(a, b, rounded=True), a, b)
 
 
+@pytest.mark.parametrize("tiles", [pytest.param(True, marks=tiles_only), False])
+def test_a_stack_of_bfloat16_by_one_matrix_is_one_tall_product(monkeypatch, tiles):
+    """As layers written by hand have it: it may go where a product of two matrices goes."""
+    monkeypatch.setattr(_matrix_tiles, "AVAILABLE", tiles)
+    a, b = normal(0, 3, 40, 96).astype(BFLOAT16), normal(1, 96, 128).astype(BFLOAT16)
+    for rounded in (True, False):
+        found = kernels.product_of_bfloat16(a, b, rounded=rounded)
+        check_bfloat16(found, a, b)
+        assert found.tobytes() == kernels.product_of_bfloat16(a.reshape(120, 96), b, rounded=rounded).tobytes()
+    assert kernels.product_of_bfloat16(a[:0], b, rounded=True).shape == (0, 40, 128)
+
+
 @pytest.mark.parametrize(("M", "K", "N"), [(1536, 4096, 384), (4096, 384, 1152), (65, 4097, 384), (2000, 1600, 999)])
 @pytest.mark.parametrize("layouts", ["NN", "NT", "TN", "TT"])
 def test_large_products_of_bfloat16_in_pairs(all_in_pairs, M, K, N, layouts):

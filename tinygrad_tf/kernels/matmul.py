@@ -9,6 +9,7 @@ steps of depth; it is used for all rows of a block of C before the next. Blocks 
     _product.py  the parallel loops over blocks                            _thin.py      few rows of A
     _pieces.py   float32 on matrix tiles (_matrix_tiles.py and _tile_product.py, in LLVM code), where there are any
     _pieces_product.py  which products go there; _pieces_blocks.py, _pieces_deep.py and _pieces_linear.py multiply
+    _pairs.py    bfloat16 in pairs, on vector registers that multiply those _multiply.py  which of these multiplies
 
 Cost, float32, one core with AVX-512 whose measured peak is 177 GFLOP/s: a multiply-add 0.0115 ns; packing an element
 0.1 ns from the second-level cache and 0.3 to 0.5 ns from memory; a call 3 microseconds, NumPy's 0.6, so products of up
@@ -169,6 +170,9 @@ def product_of_bfloat16(a: Array, b: Array, bias: Array | None = None, rounded: 
     Matrix tiles, and processors that multiply pairs of them, read them as they are.
     """
     M, K, N = *a.shape[-2:], b.shape[-1]
+    if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous:  # one tall product
+        rows = a.reshape(math.prod(a.shape[:-1]), K)
+        return product_of_bfloat16(rows, b, bias, rounded).reshape(*a.shape[:-1], N)
     if _matrix_tiles.AVAILABLE and a.size and b.size and a.ndim == b.ndim == 2:
         c = np.empty((M, N), a.dtype if rounded and in_one_stretch(K) else FLOAT32)
         bias_or_nothing = NOTHING[FLOAT32] if bias is None else np.require(bias, None, ["C", "A", "W"])
