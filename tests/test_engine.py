@@ -410,6 +410,7 @@ class Untouched(tg.autograd.Function):
 @pytest.mark.parametrize("shape", [(2, 2), (3, 2, 2)])
 def test_what_leads_to_no_input_that_is_asked_for_is_left_alone(create_graph, shape):
     """Its rules do not run, whatever was changed in place that they need; nor do rules for other inputs of a step."""
+    tg.manual_seed(0)  # of other numbers some sums nearly cancel
     x, w = tg.randn(*shape, requires_grad=True), tg.randn(2, 2, requires_grad=True)
     aside, start = tg.softmax(w * 1, -1), w * 1
     held = start.sin()
